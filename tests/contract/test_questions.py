@@ -38,6 +38,7 @@ from fanfold.journal.facts import (
 )
 from fanfold.journal.kept import KeepContent
 from fanfold.journal.questions import ReportQuestions, RunQuestions
+from fanfold.journal.submissions import NoteSubmission, SubmitBatch
 from fanfold.price import Price
 from fanfold.work.ask import Message, Reply, Usage
 from fanfold.work.item import digest
@@ -61,9 +62,10 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "items_missing": [(1, 0, 0), (1, 0, 0, 1, 3)], "reasons": [(1, STATES)],
     "known": [(KEYS, frozenset({"m:1"}), 1), (KEYS, frozenset({"m:1"}), 2, True)],
     "known_at": [(1, 0, 0, [0, 3])], "attempt_state": [(1,), (99,)],
-    "newest": [(1, ("ok", "in_doubt"), 2)], "attempts_in_doubt": [(1,)], "gate_crashes": [(1,)],
+    "newest": [(1, ("ok", "in_doubt"), 2)], "attempts_in_doubt": [(1,), (2,)], "gate_crashes": [(1,)],
     "spent": [(1,), (2,), (9,)], "free_calls": [(1,)], "runs_below": [(1,), (2,)],
-    "step_seconds": [(1,), (9,)],
+    "step_seconds": [(1,), (9,)], "submissions": [(1,), (2,)], "in_batches": [(1,), (2,)],
+    "submitted_before": [()],
     "spent_below": [(1,)], "savings": [(1,)], "call_history": [("m", "m:1", "map"), ("x", "x", "map")],
     "member_stats": [("m", "m:1", "map"), ("m", "m:1", None)], "latencies": [("m", "m:1", "map")],
     "tasks_asked": [(1, "map")], "has_answered": [("m", "m:1"), ("x", "x")],
@@ -148,6 +150,13 @@ async def fill(store: Store) -> None:
     await store.write(AddRun(below))
     await store.write(start(b"c" * 16, run=2, session="t"))
     await store.write(end(11, b"c" * 16, run=2, cost=9, bound=True))
+    await store.write(start(b"e" * 16, run=2, session="t"))
+    await store.write(SubmitBatch(2, 0, "fanfold-1", "m", (12,), 18.0, None, b"{}"))
+    await store.write(NoteSubmission(2, 1, "sent", 19.0, "batch_1"))
+    await store.write(start(b"f" * 16, run=2, session="t"))
+    await store.write(SubmitBatch(2, 0, "fanfold-2", "m", (13,), 20.0, 99.5, b"{}"))
+    await store.write(NoteSubmission(2, 2, "unsent", 21.0))
+    await store.write(LoseAttempts((12, 13), 22.0))
 
 
 async def _changed(store: Store) -> None:

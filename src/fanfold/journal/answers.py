@@ -124,8 +124,9 @@ class QueuedShard(msgspec.Struct, frozen=True):
 
 
 class LostAttempt(msgspec.Struct, frozen=True):
-    """An attempt in doubt that nobody has repeated. `cost` and `tokens` are what it counts as; `queue`:
-    the id of the queue that it was put into; `shard`: there, if it was about several items."""
+    """An attempt in doubt that nobody has repeated, or one that a batch service has. `cost` and `tokens`
+    are what it counts as; `queue`: the id of the queue that it was put into; `shard`: there, if it was about
+    several items; `submission`: the number of the batch that it is in."""
 
     no: int
     step: int
@@ -137,6 +138,7 @@ class LostAttempt(msgspec.Struct, frozen=True):
     tokens: int
     queue: str = ""
     shard: QueuedShard | None = None
+    submission: int = 0
 
 
 # ── items ────────────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from fanfold.journal.kept import KeepContent
+from fanfold.journal.submissions import NoteSubmission, SubmitBatch
 from fanfold.price import Price
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import RunStatus, State, StopCause
@@ -323,8 +324,7 @@ class LoseAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class AdoptAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """These are in progress again, in this session. Answer: those that were still in doubt, neither
-    repeated meanwhile nor adopted by another session."""
+    """In progress again, in this session. Answer: those that nobody repeated or adopted meanwhile."""
 
     run: int
     session: str
@@ -388,7 +388,7 @@ Fact = (
     AddRun | ReopenRun | CloseRun | DropRun | RemoveRuns | Heartbeat | NoteWaits | NameStep | DeclareCascade
     | PlanItems | PlanBatch | DropBatch | StartAttempt | EndAttempt | RecordFailure | EndItems
     | KeepPrompt | KeepContent | CopyRows | ReleaseClaims | LoseAttempts | AdoptAttempts | DiscardReply
-    | BeginJudging | EndJudging | GiveOrder | AnswerOrder
+    | BeginJudging | EndJudging | GiveOrder | AnswerOrder | SubmitBatch | NoteSubmission
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

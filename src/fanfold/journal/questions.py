@@ -30,6 +30,7 @@ from fanfold.journal.answers import (
     Unsettled,
 )
 from fanfold.journal.facts import AttemptState, NoteWaits, OrderState, RunRecord
+from fanfold.journal.submissions import InBatches, SubmissionRecord
 from fanfold.work.ask import Reply
 from fanfold.work.member import MemberStats
 from fanfold.work.outcome import Missing, Part, Saving, State
@@ -99,7 +100,17 @@ class RunQuestions(Protocol):
     ) -> list[AttemptRecord]:
         """The last attempts in one of `states`, newest first."""
 
-    def attempts_in_doubt(self, run: int) -> list[LostAttempt]: ...
+    def attempts_in_doubt(self, run: int) -> list[LostAttempt]:
+        """Those that nobody has repeated, and those that a batch service has."""
+
+    def submissions(self, run: int) -> list[SubmissionRecord]:
+        """Batches at the services of members, in the order in which they were made."""
+
+    def in_batches(self, run: int) -> InBatches:
+        """What batch services have of a run."""
+
+    def submitted_before(self) -> list[str]:
+        """The ids that services gave to batches, in any run."""
 
     def gate_crashes(self, run: int) -> dict[bytes, int]:
         """In how many sessions the process ended while the reply to an ask was judged, by key."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from fanfold.errors import Terminal
+from fanfold.members.anthropic_batches import AnthropicBatches
 from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of, shared_part
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
@@ -137,6 +138,8 @@ class Anthropic(ApiMember):
 
     def __init__(self, traits: Traits, base_url: str, key: Key) -> None:
         super().__init__(traits, Endpoint(traits, _url(base_url), key, _headers, ROWS))
+        base = _url(base_url).removesuffix("/messages")
+        self.batches = AnthropicBatches(traits, base, key, _headers, ROWS, self.whole)
         self._config: tuple[Schema, dict[str, msgspec.Raw] | None] | None = None
         self._least = least_shared(self._model)
 

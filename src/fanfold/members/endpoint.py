@@ -8,10 +8,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Meta
 
 from fanfold import price
 from fanfold.errors import BadInput, InvalidReply, Terminal, Transient
@@ -51,6 +52,10 @@ _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _CONNECTING = 3.0  # seconds that a connection may take when members are looked at
 
 
+BATCH_PRICE = 0.5
+BatchPrice: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
+
+
 class _AddressFields(MemberFields, frozen=True, kw_only=True):
     base_url: Text = ""
     key: KeyReference = ""
@@ -61,6 +66,7 @@ class ApiFields(_AddressFields, frozen=True):
     """A model behind an API. The usual key goes to the usual host only."""
 
     model: Text
+    batch_price: BatchPrice | None = None
 
     tools: StatedToolList = ()
     tool_rounds: RoundsField = ROUNDS
@@ -108,6 +114,7 @@ class ApiFields(_AddressFields, frozen=True):
             answerer=f"{self.kind}:{self.model}", model=self.model, max_bytes=self.max_bytes,
             price=price.lookup(self.model, self.kind, self.base_url) if known is None else known,
             remote=True, takes_tools=True, tools=self._stated_tools(roster),
+            batch=self._batch_price(),
         )  # fmt: skip
 
     def _stated_tools(self, roster: Path) -> StatedTools | None:
@@ -120,6 +127,15 @@ class ApiFields(_AddressFields, frozen=True):
         )
         refuse_same_names(found)
         return StatedTools(found, self.tool_rounds, self.tool_calls)
+
+    def _batch_price(self) -> float | None:
+        """Of its batch service, as a part of the price; where nothing is stated, as is known of the host."""
+        if self.at is not None:
+            return None
+        return self.usual_batch_price() if self.batch_price is None else self.batch_price
+
+    def usual_batch_price(self) -> float | None:
+        return BATCH_PRICE if self.base_url == self.usual_host else None
 
     async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
         """Behind a proxy this may be wrong: it tries to connect directly."""

@@ -62,6 +62,10 @@ class Http(Protocol):
         """
         ...
 
+    async def get(self, url: str, headers: Mapping[str, str], within: float) -> Answer:
+        """The same for a question that changes nothing."""
+        ...
+
 
 class Reading:
     """Takes an answer as it arrives after its head: its body up to a limit, or its events."""

@@ -115,10 +115,22 @@ class AiohttpClient:
         within: float,
         each: Each | None = None,
     ) -> Answer:
+        route = self._way(url)
+        head = self._head(route, headers, len(body), each is not None)
+        return await self._send(route, b"POST " + head + body, within, each)
+
+    async def get(self, url: str, headers: Mapping[str, str], within: float) -> Answer:
+        route = self._way(url)
+        return await self._send(route, b"GET " + self._head(route, headers, 0, False), within)
+
+    def _way(self, url: str) -> _Route:
         if not self._open:
             raise RuntimeError(f"{self._member}: asked before open() or after close()")
-        route = self._routes.get(url) or self._route(url)
-        request = self._head(route, headers, len(body), each is not None) + body
+        return self._routes.get(url) or self._route(url)
+
+    async def _send(
+        self, route: _Route, request: bytes, within: float, each: Each | None = None
+    ) -> Answer:
         call = _Call(within)
         self._calls.add(call)
         try:
@@ -207,7 +219,7 @@ class AiohttpClient:
             if proxy.user is not None:
                 pair = f"{proxy.user}:{proxy.password or ''}".encode()
                 headers["proxy-authorization"] = f"Basic {b64encode(pair).decode()}"
-        head = f"POST {target} HTTP/1.1\r\nhost: {to.headers['host']}\r\n"
+        head = f"{target} HTTP/1.1\r\nhost: {to.headers['host']}\r\n"
         return _Route(connector, to, head, headers)
 
     def _socks(self, proxy: URL) -> aiohttp.TCPConnector:

@@ -100,10 +100,18 @@ class PyreqwestClient:
     ) -> Answer:
         """An error that was cut off by the connection is no answer at all, whatever its status: the
         client may not even have seen that."""
-        request = self._request(url, headers, body, within)
+        request = self._request("POST", url, headers, within).body_bytes(body)
         if each is not None:
             plain = {"accept-encoding": "identity"}
             request = request.headers(plain).streamed_read_buffer_limit(0)
+        return await self._send(request, within, each)
+
+    async def get(self, url: str, headers: Mapping[str, str], within: float) -> Answer:
+        return await self._send(self._request("GET", url, headers, within), within)
+
+    async def _send(
+        self, request: RequestBuilder, within: float, each: Each | None = None
+    ) -> Answer:
         try:
             return await self._exchange(request, each)
         except DetailedPyreqwestError as error:
@@ -123,12 +131,12 @@ class PyreqwestClient:
                     return reading.end()
 
     def _request(
-        self, url: str, headers: Mapping[str, str], body: bytes, within: float
+        self, method: str, url: str, headers: Mapping[str, str], within: float
     ) -> RequestBuilder:
         if self._client is None:
             raise RuntimeError(f"{self._member}: asked before open() or after close()")
         try:
-            request = self._client.post(url).headers(headers).body_bytes(body)
+            request = self._client.request(method, url).headers(headers)
             return request.timeout(timedelta(seconds=within))
         except ValueError:  # its text may hold the value of a header, so it is not passed on
             pass

@@ -20,6 +20,7 @@ from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
 from fanfold.members.media import completions_message, completions_tokens
+from fanfold.members.openai_batches import OpenAIBatches
 from fanfold.members.providers import PROVIDERS, Provider, ProviderName
 from fanfold.members.reported import of_completions
 from fanfold.members.status import table
@@ -69,6 +70,12 @@ class OpenAIFields(ApiFields, frozen=True, kw_only=True, tag="openai"):
                 raise Misfit(what, "provider")
             self.put(base_url=url, key=self.key or (known.key if known.is_at(url) else "none"))
         super().__post_init__()
+
+    def usual_batch_price(self) -> float | None:
+        known = PROVIDERS[self.provider]
+        if self.provider:
+            return known.batch if known.is_at(self.base_url) else None
+        return super().usual_batch_price()
 
     @property
     def usual_media(self) -> tuple[MediaKind, ...]:
@@ -163,6 +170,8 @@ class OpenAI(ApiMember):
         headers = header_of(provider.header) if provider.header else bearer
         super().__init__(traits, Endpoint(traits, _url(base_url), key, headers, ROWS, direct=own))
         self._own, self._provider = own, provider
+        base = _url(base_url).removesuffix("/chat/completions")
+        self.batches = OpenAIBatches(traits, base, key, headers, ROWS, self.whole)
         host = urlsplit(base_url).hostname or ""
         self._openai = host.endswith((".openai.com", ".openai.azure.com"))
         self._completion = self._openai or provider.newest

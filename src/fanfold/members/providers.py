@@ -20,7 +20,8 @@ class Provider(msgspec.Struct, frozen=True):
     """`host`: its key goes only there and to what is below it. `newest`: it wants
     `max_completion_tokens`. `schemas` False: a schema goes into the prompt. `seed`: what it calls
     that. `usage`: a stream must be told to report usage. `header`: where its key goes, if not into
-    the usual one. `media`: the files that its usual models take."""
+    the usual one. `media`: the files that its usual models take. `batch`: the part of the price that its
+    batch service asks, if it has one as OpenAI has."""
 
     base_url: str = ""
     key: str = "none"
@@ -31,6 +32,7 @@ class Provider(msgspec.Struct, frozen=True):
     usage: bool = True
     header: str = ""
     media: tuple[MediaKind, ...] = ()
+    batch: float | None = None
 
     def is_at(self, url: str) -> bool:
         """Whether an address is its own."""
@@ -45,7 +47,13 @@ _SEEN: tuple[MediaKind, ...] = ("image", "document")
 PROVIDERS: dict[str, Provider] = {
     "": Provider(),
     "azure": Provider(
-        "", "env:AZURE_OPENAI_API_KEY", "azure.com", newest=True, header="api-key", media=_SEEN
+        "",
+        "env:AZURE_OPENAI_API_KEY",
+        "azure.com",
+        newest=True,
+        header="api-key",
+        media=_SEEN,
+        batch=0.5,
     ),
     "cerebras": Provider("https://api.cerebras.ai/v1", "env:CEREBRAS_API_KEY", newest=True),
     "deepseek": Provider("https://api.deepseek.com/v1", "env:DEEPSEEK_API_KEY", schemas=False),
@@ -55,14 +63,16 @@ PROVIDERS: dict[str, Provider] = {
         "env:GEMINI_API_KEY",
         media=("image", "audio"),
     ),
-    "groq": Provider("https://api.groq.com/openai/v1", "env:GROQ_API_KEY", newest=True),
+    "groq": Provider("https://api.groq.com/openai/v1", "env:GROQ_API_KEY", newest=True, batch=0.5),
     "lmstudio": Provider("http://127.0.0.1:1234/v1"),
     "mistral": Provider(
         "https://api.mistral.ai/v1", "env:MISTRAL_API_KEY", seed="random_seed", usage=False
     ),
     "nvidia": Provider("https://integrate.api.nvidia.com/v1", "env:NVIDIA_API_KEY"),
     "ollama": Provider("http://127.0.0.1:11434/v1"),
-    "openai": Provider("https://api.openai.com/v1", "env:OPENAI_API_KEY", newest=True, media=_SEEN),
+    "openai": Provider(
+        "https://api.openai.com/v1", "env:OPENAI_API_KEY", newest=True, media=_SEEN, batch=0.5
+    ),
     "openrouter": Provider("https://openrouter.ai/api/v1", "env:OPENROUTER_API_KEY", media=_SEEN),
     "together": Provider("https://api.together.xyz/v1", "env:TOGETHER_API_KEY"),
     "vllm": Provider("http://127.0.0.1:8000/v1"),

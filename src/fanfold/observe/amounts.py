@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from fanfold.journal.submissions import InBatches
 from fanfold.price import dollars
 
 _UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
@@ -45,6 +46,16 @@ def duration(seconds: float) -> str:
 def count(n: int, one: str, many: str | None = None) -> str:
     """`1 call`, `2 calls`, `12,000 calls`; the plural has an s unless it is given."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def batches_text(found: InBatches) -> str:
+    """`800 in batches, oldest submitted 2025-06-15 15:06, 1,200 lines back`; nothing where there are
+    none."""
+    if not found.lines:
+        return ""
+    since = "" if found.oldest is None else f", oldest submitted {local_time(found.oldest)}"
+    back = f", {count(found.back, 'line')} back" if found.back else ""
+    return f"{found.lines:,} in batches{since}{back}"
 
 
 def size(amount: int) -> str:

@@ -77,6 +77,9 @@ def status_command(receipt: Receipt, store: str = "") -> str:
 
 def interrupted(stats: Statistics, reserved: int) -> str:
     """What the first Ctrl-C says at once. `reserved` is in nano-dollars."""
+    if stats.batches.lines:
+        left = f"{count(stats.batches.lines, 'ask')} in batches: `resume` collects them"
+        return f"stopping: {left}; {count(stats.in_flight, 'call')} under way"
     if not stats.in_flight:
         return "stopping: no call is under way"
     cost = f" and may still cost at most {money(reserved)}" if reserved else ""

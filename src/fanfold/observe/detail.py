@@ -9,7 +9,16 @@ import msgspec
 
 from fanfold.journal.answers import AttemptRecord, EndedItem, Unsettled
 from fanfold.journal.questions import ReportQuestions
-from fanfold.observe.amounts import clock_time, count, duration, local_time, money, usd, utc_time
+from fanfold.observe.amounts import (
+    batches_text,
+    clock_time,
+    count,
+    duration,
+    local_time,
+    money,
+    usd,
+    utc_time,
+)
 from fanfold.observe.closing import (
     MOST_REASONS,
     NAMES,
@@ -78,6 +87,7 @@ def _facts(s: RunSummary, account: Receipt, store: str) -> list[tuple[str, str]]
         ("tokens", _tokens(account.tokens)),
         *(("waits", wait_text(one, s.now)) for one in s.waits),
         ("under way", _at_most(s.under_way, "in the cost until they end")),
+        ("in batches", batches_text(s.batches)),
         ("in doubt", _at_most(s.in_doubt, "counted as spent")),
         ("paid twice", f"maybe {twice_text(account)}" if account.maybe_paid_twice else ""),
         *(("cache", text) for text in cache_texts(account)),
@@ -210,6 +220,7 @@ def detail_json(read: ReportQuestions, summary: RunSummary, store: str = "") -> 
         "started": utc_time(summary.run.created),
         "tags": summary.run.tags, "waits": waits_json(summary.waits),
         "attempts_under_way": _open(summary.under_way), "attempts_in_doubt": _open(summary.in_doubt),
+        "in_batches": msgspec.structs.asdict(summary.batches),
         "members": [_member(one) for one in by_member(found)],
         "errors": [_error(one) for one in read.newest(summary.run.no, ("error", "in_doubt"))],
         "resume": _continue(summary, store) if summary.resumable else None,

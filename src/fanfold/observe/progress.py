@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TextIO, TypeAlias
 
 from fanfold.clock import Clock
 from fanfold.journal.facts import RunRecord
-from fanfold.observe.amounts import count, duration, of_budget, per_time
+from fanfold.observe.amounts import batches_text, count, duration, of_budget, per_time
 from fanfold.observe.table import GAP, cells_wide, cut, one_line
 from fanfold.price import dollars
 from fanfold.run.figures import Statistics
@@ -99,6 +99,7 @@ def _parts(stats: Statistics, rate: float) -> list[ProgressPart]:
         (0, f"{stats.done:,}/{stats.planned:,}"),
         (1, stats.held or ""),
         (4, f"{stats.in_flight:,} in flight"),
+        (2, batches_text(stats.batches)),
         (6, f"{stats.passed:,} passed"),
         (3, f"{stats.not_passed:,} did not pass" if stats.not_passed else ""),
         (5, f"{stats.kicked_back:,} kicked back"),

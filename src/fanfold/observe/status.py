@@ -12,6 +12,7 @@ from fanfold.journal.answers import AnsweredItems, AttemptRecord, Spent, Unsettl
 from fanfold.journal.contract import SentMarks
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.questions import ReportQuestions
+from fanfold.journal.submissions import InBatches
 from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_time
 from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars, nanos
@@ -38,6 +39,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     the journal can tell. The attempts of a dead process are in doubt, not under way. `held`: its
     process waits for the order to go on. `waits`: why its calls wait, as its process has noted it;
     `now`: when it was looked at.
+    process waits for the order to go on. What is in `batches` is neither under way nor in doubt.
     """
 
     run: RunRecord
@@ -50,6 +52,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     held: bool = False
     waits: tuple[WaitingCalls, ...] = ()
     now: float = 0.0
+    batches: InBatches = InBatches()
 
     @property
     def done(self) -> int:
@@ -87,8 +90,10 @@ def summarize(
     crashed = run.status == "running" and not lives
     unsent = _unsent(read, run, sent)
     under_way, in_doubt = read.unsettled(run.no, "started"), read.unsettled(run.no, "in_doubt")
+    batches = read.in_batches(run.no)
     under_way = Unsettled(
-        under_way.attempts - len(unsent), under_way.at_most - sum(one.cost for one in unsent)
+        under_way.attempts - len(unsent) - batches.lines,
+        under_way.at_most - sum(one.cost for one in unsent) - batches.at_most,
     )
     if crashed:
         in_doubt = Unsettled(
@@ -101,12 +106,13 @@ def summarize(
     account = _without(receipt(read, run, timed=timed), unsent)
     if pause is not None:
         account = msgspec.structs.replace(account, reason=f"paused by {pause.by}")
-    if in_doubt.at_most:  # also what a process reserved that has died, before that is written down
+    # also what a process reserved that has died, before that is written down, and what is in batches
+    if in_doubt.at_most or batches.at_most:
         account = msgspec.structs.replace(account, cost_at_most=True)
     noted = read.waits(run.no) if lives else None
     return RunSummary(
         run, shown, account, seconds, under_way, in_doubt, unsent, pause is not None,
-        () if noted is None else noted.waits, now,
+        () if noted is None else noted.waits, now, batches,
     )  # fmt: skip
 
 

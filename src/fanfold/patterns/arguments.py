@@ -21,6 +21,7 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.arguments import Checked
 from fanfold.work.ask import Reply, Schema
+from fanfold.work.batch import HEDGE_AND_BATCH
 from fanfold.work.files import replacing
 from fanfold.work.item import canonical
 from fanfold.work.member import Named, Traits
@@ -47,6 +48,9 @@ class PatternOptions(TypedDict, total=False):
     reply, or a `Path` with JSON lines), in this order. Services that keep what many asks begin with
     are told so, and one ask goes ahead of the others; `cache="off"`: neither.
 
+    `batch`: asks go to the batch service of their member, at a part of the price: `{"within": "6h"}`, or
+    `"auto"`.
+
     `params` are sampling parameters: `temperature`, `top_p`, `max_tokens`, `seed`, `stop`, `reasoning`,
     `service_tier`. `attach`: fields of an item that name files (images, PDFs, audio) which go with its
     ask; paths are looked for in the current folder.
@@ -67,6 +71,7 @@ class PatternOptions(TypedDict, total=False):
     on_failure: OnFailure | Literal["partial"]
     in_doubt: InDoubt
     hedge: Hedge
+    batch: str | Mapping[str, Any]
     attempts: int
     concurrency: int
     budget: Budget
@@ -85,6 +90,8 @@ class PatternOptions(TypedDict, total=False):
 def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms:
     """The terms that a pattern's arguments state; `step` is its name when none is given."""
     checked = stated({name: value for name, value in options.items() if name in HOW}, HOW, step)
+    if "batch" in checked and "hedge" in checked:
+        raise BadInput(HEDGE_AND_BATCH)
     keep = checked.get("keep")
     given = {name: checked[name] for name in TERM_NAMES if name in checked}
     return Terms(

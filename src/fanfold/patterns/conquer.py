@@ -73,7 +73,7 @@ class DivideRun:
         self._p, self._run = problem, problem.run
         self._planned: Iterator[PieceTask] = iter(())
         self._pool: Pool[PieceTask | BranchState] = Pool(
-            self._workers(self._p.terms.concurrency),
+            self._workers(self._p.terms.at_once),
             self._do,
             lambda: next(self._planned, None),
             lambda: problem.run.stopping is not None,

@@ -142,7 +142,7 @@ async def vote_batch(
             await run.flush()
 
     take, stopping = lambda: next(tasks, None), lambda: run.stopping is not None
-    await Pool(terms.concurrency, hold, take, stopping).run()
+    await Pool(terms.at_once, hold, take, stopping).run()
     run.pause_if_unpaid()
     await run.flush()
 

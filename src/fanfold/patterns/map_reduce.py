@@ -29,6 +29,7 @@ from fanfold.run.stream import Sharding
 from fanfold.run.task_state import TaskState
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask
+from fanfold.work.batch import SHARD_AND_BATCH
 from fanfold.work.check import whole
 from fanfold.work.document import Node
 from fanfold.work.item import Item, Source
@@ -74,6 +75,8 @@ async def map_reduce(
     terms = _terms(how, asked, option("route", route, lambda node: read_record(node, Route)))
     if terms.route is not None and size is not None:
         raise BadInput("state `route` or `shard`, not both")
+    if terms.batch is not None and size is not None:
+        raise BadInput(SHARD_AND_BATCH)
     check_prompt(asked, terms, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
     value = await fold_batch(run, batch, terms, asked, size, reduction)

@@ -208,7 +208,7 @@ class Composing:
         self._lost: dict[tuple[int, int], list[Missing]] = {}  # by the span of the node
         self.first_left_out: Outcome | None = None
         self._gaps = array("q")  # positions without a part, in order
-        self.pool: Pool[ReduceNode[SourcedPart]] = Pool(reduction.terms.concurrency, self._make)
+        self.pool: Pool[ReduceNode[SourcedPart]] = Pool(reduction.terms.at_once, self._make)
         self.fallen: Outcome | None = None
 
     def land(self, position: int, part: SourcedPart | None) -> None:

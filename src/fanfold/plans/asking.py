@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from fanfold.work.ask import Params, Schema
+from fanfold.work.batch import BatchFields, BatchPolicy
 from fanfold.work.media import MediaKind
 from fanfold.work.opening import CacheMode, Example, Opening
 from fanfold.work.options import BudgetField
@@ -60,6 +61,7 @@ class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
     gate: tuple[dict[str, Any], ...] | None = None
     escalate: tuple[str, ...] = ()
     hedge: Hedge | None = None
+    batch: BatchPolicy | None = None
     params: Params = Params()
     opening: Opening = Opening()
     attach: tuple[str, ...] = ()
@@ -133,6 +135,13 @@ class AskBase(AskTerms, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ()
     hedge: Annotated[
         Stated[HedgeFields], Meta(description="A second request for a call that takes long.")
+    ] = UNSET
+    batch: Annotated[
+        Stated[BatchFields | Word],
+        Meta(
+            description="Asks go to the member's batch service: {within: 6h}, or auto.",
+            extra={"expected": "a mapping such as {within: 6h}, or the text auto"},
+        ),
     ] = UNSET
     stop: Texts = ()
     system: Annotated[

@@ -84,16 +84,19 @@ class InputFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 class Overrides(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the operator says in place of the plan: only so many items, another input, values of
-    variables, calls of each step at once. Part of the plan, so that a resume goes by it too."""
+    variables, calls of each step at once, batches where a step states none. Part of the plan, so that a
+    resume goes by it too."""
 
     limit: int | None = None
     input: str | None = None
     vars: dict[str, str] = {}
     concurrency: int | None = None
+    batch: str | None = None
 
     def words(self) -> list[str]:
         """As they are typed."""
         said = [("--limit", self.limit), ("--input", self.input), ("-j", self.concurrency)]
+        said += [("--batch", self.batch)]
         said += [("--set", f"{name}={value}") for name, value in self.vars.items()]
         return [str(word) for pair in said if pair[1] is not None for word in pair]
 

@@ -27,7 +27,7 @@ from fanfold.work.fields import path_of
 from fanfold.work.files import is_inside
 from fanfold.work.item import Item
 from fanfold.work.opening import ContextText, Example, Opening, examples_in, one_example
-from fanfold.work.options import WHO, budget_of, read_who
+from fanfold.work.options import WHO, budget_of, read_batch, read_who
 from fanfold.work.reader import listed, stated_in
 from fanfold.work.task import Hedge, Who
 from fanfold.work.template import Template
@@ -101,6 +101,13 @@ class StepContext(msgspec.Struct, frozen=True):
         )
         if given.hedge is not UNSET:
             made["hedge"] = Hedge(**stated_in(given.hedge))
+        if given.batch is not UNSET:
+            made["batch"] = read_batch(node.child("batch"))
+            if given.hedge is not UNSET:
+                what = (
+                    "`hedge` is for calls that are waited for: state `batch` or `hedge`, not both"
+                )
+                raise node.child("hedge").bad(what)
         if given.escalate:
             made["escalate"] = listed(given.escalate)
         if who := who_of(node, given):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from fanfold.errors import BadInput
 from fanfold.gates import kinds as gates
 from fanfold.gates.default import standard
@@ -16,6 +18,7 @@ from fanfold.plans.header import PlanHeader
 from fanfold.plans.reading import keep_template, resolver
 from fanfold.plans.variables import NAME as VARS
 from fanfold.work.ask import Reply, Schema
+from fanfold.work.batch import batch_of
 from fanfold.work.budget import combined
 from fanfold.work.media_files import MediaFiles
 from fanfold.work.member import Traits
@@ -56,13 +59,23 @@ class Ready:
     def terms(self, asking: Asking, step: str, keep: str | None = None) -> Terms:
         stated = None if asking.gate is None else gates.from_plan(list(asking.gate), self.resolve)
         budget = combined(asking.budget, self.plan.step_budgets.get(step))
-        return Terms(
+        terms = Terms(
             step=self.named(step), called=step, gate=standard(stated, self.schema(asking)),
             who=asking.who, revise=asking.revise,
             escalate=asking.escalate, on_failure=asking.on_failure, in_doubt=asking.in_doubt,
             concurrency=asking.concurrency, budget=budget, keep=self._keep(keep),
-            hedge=asking.hedge, attempts=asking.attempts, tools=asking.tools,
+            hedge=asking.hedge, batch=asking.batch, attempts=asking.attempts, tools=asking.tools,
         )  # fmt: skip
+        return self._in_batches(terms)
+
+    def _in_batches(self, terms: Terms) -> Terms:
+        """As the operator says (`--batch`), where the step states nothing and somebody can."""
+        said = self.plan.overrides.batch
+        if said is None or terms.batch is not None or terms.hedge is not None or self.run is None:
+            return terms
+        if all(one.batch is None for one in self.run.traits(terms)):
+            return terms
+        return msgspec.structs.replace(terms, batch=batch_of(said))
 
     def prompt(self, asking: Asking, known: Collection[str] = KNOWN_NAMES) -> Prompt:
         user: Template | Verbatim | None = None

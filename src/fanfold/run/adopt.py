@@ -25,8 +25,11 @@ from fanfold.run.cost import (
     shares,
 )
 from fanfold.run.demand import Candidate
+from fanfold.run.stopping import Stop
+from fanfold.run.submission import read_by
 from fanfold.run.task_state import NONE_NAMED
 from fanfold.work.ask import Ask, Reply
+from fanfold.work.batch import AT_BATCH, LeftInBatch, NeverSubmitted
 from fanfold.work.budget import NOTHING, Amount
 from fanfold.work.item import Item
 from fanfold.work.member import Request, tell_nobody
@@ -48,10 +51,13 @@ class Adopted:
         for lost in ctx.store.read.attempts_in_doubt(ctx.record.no):
             known = len(lost.keys) == 1 or lost.shard is not None
             candidate = ctx.choose.known(lost.member) if known else None
+            if candidate is not None and lost.queue == AT_BATCH:
+                candidate = ctx.choose.by_batch(candidate)
             if candidate is not None and self._can_be_found(lost, candidate):
                 agents[lost.no] = Adoption(ctx, lost, candidate)
         if not agents:
             return 0
+        self._take_over_batches([one for one in agents.values() if one.lost.submission])
         for number, adoption in agents.items():
             if await adoption.look():  # else, should we die too, it would count as never sent
                 ctx.store.sent.mark(number)
@@ -67,12 +73,25 @@ class Adopted:
                 await adoption.never_began()
         return len(self._tasks)
 
+    def _take_over_batches(self, adoptions: list[Adoption]) -> None:
+        """What a service has is followed by submission; each line then has its trace."""
+        ctx = self._ctx
+        records = {one.no: one for one in ctx.store.read.submissions(ctx.record.no)}
+        groups: dict[int, list[Adoption]] = {}
+        for one in adoptions:
+            groups.setdefault(one.lost.submission, []).append(one)
+        for no, lines in groups.items():
+            record, name = records[no], lines[0].name
+            requests = [read_by(record.reading, one.span) for one in lines]
+            ctx.executor.take_over(name, record, requests)
+
     def _can_be_found(self, lost: LostAttempt, candidate: Candidate) -> bool:
         """An agent where it was started, or any ask in the queue that it was put into."""
-        return self._ctx.executor.can_find(candidate.traits.id, lost.queue)
+        return self._ctx.executor.can_find(candidate.traits.asked_as, lost.queue)
 
     async def end(self, *, killed: bool) -> None:
-        """They end by themselves, as all that is in flight; a killed run waits for none."""
+        """They end by themselves, as all that is in flight; a killed run waits for none. What is in batches
+        is left there when the run stops."""
         tasks = tuple(self._tasks)
         for task in tasks if killed else ():
             task.cancel()
@@ -87,12 +106,12 @@ class Adoption:
         self._ctx, self.lost, self._candidate = ctx, lost, candidate
         self.reserved = Amount(lost.cost, lost.tokens, 1)
         about = Ask(items=tuple(Item(id, None) for id in lost.ids))
-        span = f"{ctx.record.id}:{lost.no}"
-        self._request = Request(about, span=span, store=ctx.place, queue=lost.queue)
+        self.span, self.name = f"{ctx.record.id}:{lost.no}", candidate.traits.asked_as
+        self._request = Request(about, span=self.span, store=ctx.place, queue=lost.queue)
         self.has_trace = False
 
     async def look(self) -> bool:
-        self.has_trace = await self._ctx.executor.has_trace(self.lost.member, self._request)
+        self.has_trace = await self._ctx.executor.has_trace(self.name, self._request)
         return self.has_trace
 
     async def never_began(self) -> None:
@@ -105,18 +124,25 @@ class Adoption:
 
     async def carry_on(self) -> None:
         ctx, lost, gauge = self._ctx, self.lost, self._candidate.gauge
-        permit = ctx.limits.take(gauge, ctx.clock.monotonic(), 0)
+        permit = None
+        if lost.queue != AT_BATCH:
+            permit = ctx.limits.take(gauge, ctx.clock.monotonic(), 0)
         marks = tuple((key, lost.answerer) for key in lost.keys)
         mine = ctx.replies.begin(marks)
         try:
-            reply = await ctx.executor.adopt(lost.member, self._request, tell_nobody)
+            reply = await ctx.executor.adopt(self.name, self._request, tell_nobody)
             if reply is None:
                 raise MemberError(f"{lost.member}: nothing is left of it", lost=True)
             await self._land(with_plausible_usage(reply))
+        except LeftInBatch as left:
+            ctx.stopping.halt(Stop("paused", str(left)))
+        except NeverSubmitted:
+            await self.never_began()
         except MemberError as error:
             await self._fail(error)
         finally:
-            ctx.limits.give(gauge, permit)
+            if permit is not None:
+                ctx.limits.give(gauge, permit)
             ctx.replies.end(marks, mine)
             ctx.dispatch.poke()  # somebody may wait for just this slot
 
@@ -181,7 +207,7 @@ class Adoption:
         )  # fmt: skip
         await self._ctx.store.write(ended)
         if ended.state != "in_doubt" and ended.lost != "unsent":  # which must stay known as such
-            self._ctx.executor.forget(self.lost.member, self._request.span)
+            self._ctx.executor.forget(self.name, self._request.span)
         self._ctx.steps.settle(self.lost.step, self.reserved, spent)
 
     @property

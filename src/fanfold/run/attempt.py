@@ -35,6 +35,7 @@ from fanfold.run.grant import Grant
 from fanfold.run.prompt_cache import heard_first
 from fanfold.run.task_state import NONE_NAMED, NOWHERE, Shard
 from fanfold.work.ask import Reply
+from fanfold.work.batch import LeftInBatch, NeverSubmitted
 from fanfold.work.budget import NOTHING, ONE_CALL, Amount
 from fanfold.work.member import Event, NextStart, Request, Tell, tell_nobody
 
@@ -71,15 +72,32 @@ class Attempt:
         try:
             reply = await self.ask(tell)
         except asyncio.CancelledError:
+            if self.grant.batch:
+                self.leave_in_batch()
+                raise
             self.abandon()
             if self.number:
                 self.shard.lost(CANCELLED)
+            raise
+        except LeftInBatch as left:
+            self.leave_in_batch()
+            self._ctx.stopping.pause(str(left))
+        except NeverSubmitted:
+            self.uncount()
             raise
         except Exception as error:
             await self.fail(error)
             raise
         await self.land(reply)
         return None
+
+    def leave_in_batch(self) -> None:
+        """Nobody waits here any more. What its service has stays in progress and reserved, not in doubt."""
+        ctx, grant = self._ctx, self.grant
+        if ctx.executor.withdraw(grant.traits.asked_as, grant.request.span):
+            self.uncount()
+        else:
+            ctx.dispatch.settle(grant, grant.reserved)
 
     async def carry_out_free(self) -> None:
         """The short path of one task whose call costs nothing: no claim, no doubt, one fact when it is
@@ -133,7 +151,7 @@ class Attempt:
             self.number = claim.attempt
             try:  # what was claimed ahead waits for a slot
                 closed = grant.gauge.closed_since(grant.permit) if grant.slot else False
-                ready = not closed and (grant.slot or await ctx.dispatch.slot(grant))
+                ready = not closed and (grant.batch or grant.slot or await ctx.dispatch.slot(grant))
             except asyncio.CancelledError:
                 self.withdraw()
                 raise
@@ -152,7 +170,7 @@ class Attempt:
             request.ask, request.body, request.input_tokens, request.output_tokens, span,
             ctx.place, request.most, None, ctx.server,
             ctx.starts.pop(shard.ids[0], AS_USUAL) if ctx.starts and shard.ids else AS_USUAL,
-            request.prefix, request.shared,
+            request.prefix, request.shared, batch=shard.batch_ask if self.grant.batch else None,
         )  # fmt: skip
         if ctx.settings.keep_prompts:
             self._keep_prompt()
@@ -180,7 +198,7 @@ class Attempt:
             reserved_tokens=grant.reserved.tokens, at=now, fresh=ctx.settings.fresh,
             monthly=None if month is None else month.draw(now), why=grant.why, beside=beside,
             take_over=ctx.replies.may_repeat(shard.ids, shard.terms, traits),
-            queue=ctx.executor.queue_of(traits.id) if traits.at else "",
+            queue=ctx.executor.queue_of(traits.asked_as) if traits.at else "",
             discards=tuple([state.discards for state in shard.tasks if state.discards]),
             apart=shard.apart if traits.at else None,
         )  # fmt: skip
@@ -215,12 +233,13 @@ class Attempt:
 
     async def ask(self, tell: Tell | None) -> Reply:
         grant = self.grant
-        if self.number:
+        if self.number and not grant.batch:  # else it is when its batch is
             self._ctx.store.sent.mark(self.number)
         if prefix := grant.permit.writes:
             clock, poke = self._ctx.clock, self._ctx.dispatch.poke
             tell = heard_first(grant.gauge, prefix, clock, poke, tell)
-        reply = await self._ctx.executor.ask(grant.traits.id, grant.request, tell or tell_nobody)
+        executor, name = self._ctx.executor, grant.traits.asked_as
+        reply = await executor.ask(name, grant.request, tell or tell_nobody)
         return plausible(grant.traits, grant.request, reply)
 
     # ── what came of it ──
@@ -235,7 +254,7 @@ class Attempt:
         error = None if landed else NONE_NAMED
         if self.number:
             fact = EndAttempt(
-                **self._end(actual), landed=landed, endings=endings, error=error,
+                **self.end_fields(actual), landed=landed, endings=endings, error=error,
                 usage=reply.usage, unusable=reply.unusable, bound=bound, released=self.keys,
                 shared=grant.request.shared, saved=saved,
             )  # fmt: skip
@@ -257,7 +276,7 @@ class Attempt:
         for state, row in zip(shard.received, rows, strict=True):
             state.row = row
         if grant.traits.at:
-            ctx.executor.forget(grant.traits.id, grant.request.span)
+            ctx.executor.forget(grant.traits.asked_as, grant.request.span)
 
     def _settle(self, reply: Reply) -> Charge:
         """What the reply says about its member, and what it took. Nothing else goes to one that takes
@@ -319,14 +338,14 @@ class Attempt:
         ctx.dispatch.settle(grant, spent)
         await ctx.store.write(
             EndAttempt(
-                **self._end(spent), state="in_doubt" if lost else "error", usage=usage,
+                **self.end_fields(spent), state="in_doubt" if lost else "error", usage=usage,
                 bound=error_is_upper_bound(error), error=one_line(error),
                 released=() if lost else self.keys,
                 endings=shard.failing(str(error)) if traits.agent and not lost else (),
             )
         )  # fmt: skip
         if traits.at and not lost:
-            ctx.executor.forget(traits.id, grant.request.span)
+            ctx.executor.forget(traits.asked_as, grant.request.span)
         if grant.gauge.month is not None:
             self._settled()
 
@@ -337,7 +356,7 @@ class Attempt:
         if self.number:
             ctx.store.note(
                 EndAttempt(
-                    **self._end(reserved), state="in_doubt", bound=True, error=CANCELLED,
+                    **self.end_fields(reserved), state="in_doubt", bound=True, error=CANCELLED,
                     lost="cancelled",
                 )
             )  # fmt: skip
@@ -348,7 +367,11 @@ class Attempt:
         ctx.dispatch.settle(self.grant, NOTHING)
         ctx.store.note(
             EndAttempt(
-                **self._end(NOTHING), state="error", error=UNSENT, lost="unsent", released=self.keys
+                **self.end_fields(NOTHING),
+                state="error",
+                error=UNSENT,
+                lost="unsent",
+                released=self.keys,
             )
         )
 
@@ -360,28 +383,7 @@ class Attempt:
             state.calls -= 1
         self.withdraw()
 
-    def lose_race(self, reply: Reply | None) -> None:
-        """Another's answer came first. What it took is known when it answered too; else, cancelled,
-        its reservation counts as spent. Either way there is no doubt about the key."""
-        ctx, grant = self._ctx, self.grant
-        took, usage = Charge(grant.reserved, bound=True), None
-        if reply is not None:
-            took = charge(grant.traits, grant.reserved, reply, grant.request.output_tokens)
-            usage = reply.usage
-        ctx.counts.used(usage)
-        if took.overrun:
-            ctx.limits.trip(grant.gauge, "member", took.overrun, None)
-        spent = took.amount
-        ctx.dispatch.settle(grant, spent)
-        ctx.store.note(
-            EndAttempt(
-                **self._end(spent), state="late", usage=usage,
-                unusable="" if reply is None else reply.unusable,
-                error="another answer came first", bound=took.bound, released=self.keys,
-            )
-        )  # fmt: skip
-
-    def _end(self, spent: Amount) -> dict[str, Any]:
+    def end_fields(self, spent: Amount) -> dict[str, Any]:
         """What all closing facts have in common. The duration is by a clock that does not jump; stamps
         are for people."""
         ctx, grant = self._ctx, self.grant

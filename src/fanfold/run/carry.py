@@ -28,6 +28,7 @@ from fanfold.run.stopping import Stop
 from fanfold.run.task_state import NoReply, Shard, TaskState
 from fanfold.run.tools import ToolStopped
 from fanfold.run.unpaid import MANY, SEPARATE, CannotPay, least
+from fanfold.work.batch import NeverSubmitted, Unfinished
 from fanfold.work.budget import NOTHING
 from fanfold.work.outcome import StopCause
 from fanfold.work.raised import error_text
@@ -38,6 +39,7 @@ UNKNOWN = (
     "another process has asked the same, and whether it still runs cannot be told (no free file"
     " handle, or no permission); resume when it can"
 )
+ELSEWHERE = "the same was asked in a batch that another run left; resume that run to collect it"
 SKIPPED = "skipped by the operator"
 LONGEST_LOOK = 0.5  # seconds between looks at a claim that another process holds
 T = TypeVar("T")
@@ -115,12 +117,28 @@ class Obtain:
 
     def __init__(self, ctx: Context, shard: Shard) -> None:
         self._ctx, self._shard = ctx, shard
-        eligible = shard.eligible
-        self._demand = Demand(
+        self._demand = self._for_batch() or self._online()
+        self._tries = 0
+
+    def _online(self) -> Demand:
+        shard, eligible = self._shard, self._shard.eligible
+        demand = Demand(
             shard.ask, eligible.candidates, eligible.queue, shard.step, shard.terms.claim_ahead
         )
-        self._demand.eligible = eligible
-        self._tries = 0
+        demand.eligible = eligible
+        return demand
+
+    def _for_batch(self) -> Demand | None:
+        """None: it does not go to a batch service."""
+        ctx, shard, eligible = self._ctx, self._shard, self._shard.eligible
+        if shard.terms.batch is None or shard.tell is not None or ctx.settings.serving:
+            return None
+        able = ctx.choose.batched(eligible.candidates)
+        if not able or shard.apart is not None or shard.ask.tools is not None:
+            return None
+        demand = Demand(shard.ask, able, f"batches of {eligible.queue}", shard.step)
+        demand.batch = True
+        return demand
 
     async def once(self) -> None:
         """What costs is asked once, whoever else wants the same: others' replies are waited for.
@@ -169,10 +187,11 @@ class Obtain:
     async def repeat(self) -> Claim | None:
         """Until replies have landed in the shard's tasks, or somebody else has the key. Raises NoReply
         when it gives up, or RunStopped when the run stops."""
-        ctx, shard, demand = self._ctx, self._shard, self._demand
+        ctx, shard = self._ctx, self._shard
         hedge = shard.terms.hedge if shard.tell is None else None  # one stream of deltas, not two
         free = not shard.eligible.metered and shard.apart is None and shard.tell is None
         while True:
+            demand = self._demand
             try:
                 grant = ctx.dispatch.admit_now(demand) or await ctx.dispatch.admit(demand)
             except Exception as error:
@@ -248,6 +267,9 @@ class Obtain:
         ctx, shard, demand = self._ctx, self._shard, self._demand
         for state in shard.tasks:
             state.forget()
+        if isinstance(error, Unfinished | NeverSubmitted):  # it took nothing, and is asked at once
+            self._demand = self._online()
+            return
         gauge, traits = grant.gauge, grant.traits
         reached = not (gauge.never_reached(error) or isinstance(error, RateLimited))
         demand.sent = demand.sent or reached
@@ -312,6 +334,8 @@ class Obtain:
             life = ctx.store.sessions.life(holder.session)
             if life == "dead":
                 await ctx.store.lose((holder.attempt,), ctx.clock.now())
+                if ctx.store.read.attempt_state(holder.attempt) == "started":
+                    raise NoReply(ELSEWHERE, "in_doubt")
                 return
             now = ctx.clock.monotonic()
             unknown_since = (unknown_since or now) if life == "unknown" else None

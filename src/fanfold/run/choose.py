@@ -13,13 +13,14 @@ from fanfold.errors import BadInput
 from fanfold.journal.decide import month_of
 from fanfold.journal.questions import RunQuestions
 from fanfold.members.route import Need, Ranked, obstacles, rank
-from fanfold.price import nanos
+from fanfold.price import nanos, scaled
 from fanfold.run.demand import Candidate, Eligible
 from fanfold.run.executor import Executor
 from fanfold.run.limits import Gauge, Limits
 from fanfold.run.member_sources import MemberSource
 from fanfold.run.months import MonthBudget
 from fanfold.run.tools import Toolbox
+from fanfold.work.batch import AT_BATCH
 from fanfold.work.member import Member, Traits
 from fanfold.work.task import Budget, Terms, ToolUser, Who
 from fanfold.work.tool import StatedTools, one_of_all
@@ -57,6 +58,7 @@ class Chooser:
         self._built: dict[str, Candidate] = {}
         self._eligible: dict[Who, Eligible] = {}
         self._escalations: dict[str, Eligible] = {}
+        self._batched: dict[str, Traits] = {}
         self._tools: dict[str, Member] = {}
         self.tools = Toolbox(executor, self._add_tool)
 
@@ -140,6 +142,41 @@ class Chooser:
             ours = tuple(msgspec.structs.replace(c, why="escalated") for c in plain.candidates)
             found = self._escalations[member] = msgspec.structs.replace(plain, candidates=ours)
         return found
+
+    def batched(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+        """Those of them who have a batch service, as they are asked there: at its price."""
+        found = [self.by_batch(one) for one in candidates]
+        return tuple([one for one in found if one is not None])
+
+    def check(self, terms: Terms) -> None:
+        """All who may answer on these terms can, at its price."""
+        self.check_prices(terms.whos, terms.budget)
+        self.check_batch(terms)
+
+    def check_batch(self, terms: Terms) -> None:
+        """Whoever states a batch wants its price: somebody who may answer must have such a service."""
+        if terms.batch is None:
+            return
+        for who in terms.whos[:1]:
+            candidates = self.eligible(who).candidates
+            if candidates and not any(one.traits.batch is not None for one in candidates):
+                names = ", ".join(one.traits.id for one in candidates)
+                raise BadInput(
+                    f"step {terms.step}: `batch` needs a member with a batch service, and {names} has"
+                    " none that is known; if it has one, state `batch_price` in the roster (0.5 is half"
+                    " the price)"
+                )
+
+    def by_batch(self, candidate: Candidate) -> Candidate | None:
+        traits = candidate.traits
+        if traits.batch is None:
+            return None
+        known = self._batched.get(traits.id)
+        if known is None:
+            price = None if traits.price is None else scaled(traits.price, traits.batch)
+            known = msgspec.structs.replace(traits, price=price, at=AT_BATCH)
+            self._batched[traits.id] = known
+        return msgspec.structs.replace(candidate, traits=known)
 
     @property
     def ids(self) -> Collection[str]:

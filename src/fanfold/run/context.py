@@ -13,6 +13,7 @@ from fanfold.clock import Clock
 from fanfold.journal import opening
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
+from fanfold.run.batches import BatchExecutor, Executors
 from fanfold.run.choose import Chooser
 from fanfold.run.contents import Contents
 from fanfold.run.dispatch import Dispatch
@@ -89,12 +90,16 @@ def share(
     seconds = settings.budget.seconds
     deadline = None if seconds is None else clock.monotonic() + seconds - record.active
     spent = sum(spent_before(store, record.no).values(), NOTHING)
-    executor = PlacedExecutor(store.place, source.settings.queue)
+    dispatch = Dispatch(limits, clock.monotonic, deadline)
+    executor = Executors(
+        PlacedExecutor(store.place, source.settings.queue), BatchExecutor(store, record, clock)
+    )
+    dispatch.on_halt.append(executor.leave)
     return Shared(
         rng,
         Account("run", settings.budget, spent),
         limits,
-        Dispatch(limits, clock.monotonic, deadline),
+        dispatch,
         executor,
         Chooser(source, limits, executor, clock, store.read, settings.budget),
     )

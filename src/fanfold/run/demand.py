@@ -89,11 +89,11 @@ class StepState:
 
     `past`: how members did at such a step before, lower is better (`route.standing`). `ahead`: calls
     that are claimed while they wait for a slot. `grow`: called when more may be at work at once.
-    `free`: its calls cost nothing.
+    `free`: its calls cost nothing. `lines`: so many of its asks may be in batches.
     """
 
     __slots__ = ("accounts", "ahead", "calls", "concurrency", "dollars", "free", "grow", "in_flight",
-                 "name", "no", "past", "reused")  # fmt: skip
+                 "lines", "name", "no", "past", "reused")  # fmt: skip
 
     def __init__(self, no: int, name: str, concurrency: int, accounts: Accounts) -> None:
         self.no, self.name, self.concurrency, self.accounts = no, name, concurrency, accounts
@@ -102,6 +102,12 @@ class StepState:
         self.past: dict[str, tuple[int, int]] = {}
         self.in_flight = self.ahead = self.calls = self.reused = 0
         self.free = False
+        self.lines = 0
+
+    @property
+    def at_once(self) -> int:
+        """Tasks under way: those in batches take no slots."""
+        return max(self.concurrency, self.lines)
 
     @property
     def full(self) -> bool:
@@ -126,7 +132,7 @@ class Demand:
     with those for the same members. `eligible`: where its candidates come from, if those may change.
     """
 
-    __slots__ = ("_ahead", "_made", "_queue", "ask", "avoid", "candidates", "claim_ahead",
+    __slots__ = ("_ahead", "_made", "_queue", "ask", "avoid", "batch", "candidates", "claim_ahead",
                  "eligible", "failures", "queue", "refusals", "refused", "seen", "sent", "step")  # fmt: skip
 
     def __init__(
@@ -147,6 +153,7 @@ class Demand:
         self.refusals = 0
         self.refused: dict[str, tuple[int, int]] = {}  # by account: the first call, and how often
         self.sent = False  # somebody may have seen it
+        self.batch = False  # it goes to a batch service, and needs no slot
         self._made: dict[str, tuple[Request, Amount]] | None = None
 
     def _take(self, candidates: tuple[Candidate, ...]) -> None:

@@ -22,6 +22,7 @@ from fanfold.run.grant import (
     Undecided,
     Unfunded,
     earlier,
+    into_batch,
     suffices,
     why,
     why_closed,
@@ -44,6 +45,7 @@ class Dispatch:
         self.halted: RunStopped | None = None
         self.held: str | None = None  # why nothing new is sent for now
         self.on_freed: list[Callable[[], object]] = []  # asked before those who wait
+        self.on_halt: list[Callable[[str], object]] = []  # told why
         self._outer: dict[str, SharedBudget] = {}  # of surrounding runs that refused a claim
         self.queues = Queues()
         self.claimed: deque[tuple[Grant, asyncio.Future[bool]]] = deque()
@@ -64,6 +66,11 @@ class Dispatch:
             return Wait(None)
         if demand.eligible is not None and demand.eligible.candidates is not demand.seen:
             demand.look_again()
+        if demand.batch:
+            now = self._now()
+            if self.deadline is not None and now >= self.deadline:
+                raise Unfunded("seconds of the run: all were used")
+            return into_batch(demand, now, self.shared)
         step, limits = demand.step, self.limits
         crowded = step.in_flight >= step.concurrency or limits.in_flight >= limits.max_concurrency
         if crowded and not (demand.claim_ahead and step.ahead < max(2, step.concurrency // 4)):
@@ -253,7 +260,7 @@ class Dispatch:
             case Terminal(scope="pool" | "member"):
                 until = None if error.reset_after is None else now + error.reset_after
                 limits.trip(gauge, error.scope, str(error), until)
-            case Transient() | TimedOut() if grant.traits.metered:
+            case Transient() | TimedOut() if grant.traits.metered and not grant.batch:
                 limits.silent(gauge, grant.permit, ids, now, error)
             case _:
                 gauge.proven |= isinstance(error, InvalidReply)  # an answer all the same
@@ -374,4 +381,6 @@ class Dispatch:
 
     def halt(self, error: RunStopped) -> None:
         self.halted = error
+        for act in self.on_halt:
+            act(str(error))
         self.poke()

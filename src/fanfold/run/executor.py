@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from fanfold.errors import TimedOut
+from fanfold.journal.submissions import InBatches, SubmissionRecord
 from fanfold.work.ask import Reply
 from fanfold.work.member import Adopts, Member, Request, Tell
 
@@ -53,6 +54,18 @@ class Executor(Protocol):
 
     def forget(self, member: str, span: str) -> None:
         """How an ask ended is on record: nothing of it need be kept elsewhere."""
+        ...
+
+    def take_over(self, member: str, record: SubmissionRecord, requests: list[Request]) -> None:
+        """Follow a batch that a process which is gone had submitted; `adopt` has its lines then."""
+        ...
+
+    def in_batches(self) -> InBatches:
+        """What batch services have by now."""
+        ...
+
+    def withdraw(self, member: str, span: str) -> bool:
+        """Take an ask back. False: it is sent already, or nobody knows."""
         ...
 
     def end_agents(self, why: str, message: str, item: str = "") -> None:
@@ -112,6 +125,15 @@ class LocalExecutor:
 
     def forget(self, member: str, span: str) -> None:
         """Nothing is kept."""
+
+    def take_over(self, member: str, record: SubmissionRecord, requests: list[Request]) -> None:
+        """There are none."""
+
+    def in_batches(self) -> InBatches:
+        return InBatches()
+
+    def withdraw(self, member: str, span: str) -> bool:
+        return False
 
     def end_agents(self, why: str, message: str, item: str = "") -> None:
         for member in self._members.values():

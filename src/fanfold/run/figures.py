@@ -12,6 +12,7 @@ from fanfold.journal import opening
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.questions import ReportQuestions
+from fanfold.journal.submissions import InBatches
 from fanfold.price import dollars
 from fanfold.run.context import Context
 from fanfold.run.events import RunEvents
@@ -42,6 +43,7 @@ class Statistics(NamedTuple):
     budget: int | None
     seconds: float
     held: str | None = None
+    batches: InBatches = InBatches()
 
 
 class RunFigures:
@@ -110,7 +112,14 @@ class RunFigures:
             counts.retries, counts.calls, counts.reused, account.usd,
             account.reserved_usd - ctx.dispatch.reserved_ahead,
             account.max_usd, self.clock.monotonic() - ctx.active.began, ctx.dispatch.held,
+            ctx.executor.in_batches(),
         )  # fmt: skip
+
+    def with_batches(self, reason: str) -> str:
+        """Why it stops, and what it leaves at batch services."""
+        left = self.store.read.in_batches(self.record.no).lines
+        said = f"{reason}; {left:,} in batches, and a resume collects what comes"
+        return said if left else reason
 
     def member_traits(self, id: str) -> Traits | None:
         """None when there is no such member any more."""

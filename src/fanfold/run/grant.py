@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -12,9 +12,10 @@ import msgspec
 from fanfold.errors import FanfoldError
 from fanfold.members.route import joined
 from fanfold.run.demand import Candidate, Demand, StepState, broken
-from fanfold.run.limits import PLAIN, Closed
+from fanfold.run.limits import GO, MAX_WAIT, PLAIN, Closed, Gauge, Go, Wait
+from fanfold.run.months import SharedBudget
 from fanfold.run.unpaid import CannotPay
-from fanfold.work.budget import Accounts, Amount, Fit, fit_all
+from fanfold.work.budget import Accounts, Amount, Fit, fit_all, reserve_all
 from fanfold.work.member import Request
 
 LAST = 1 << 30  # a grade that no class has
@@ -37,10 +38,10 @@ class Grant:
     """Leave to make one call: the member, the reservation, and a slot, at once or later.
 
     `slot`: it holds one. `ahead`: it waits for one, with its reservation. `repeated`: for an ask that
-    was refused before.
+    was refused before. `batch`: it needs no slot.
     """
 
-    __slots__ = ("accounts", "ahead", "gauge", "order", "permit", "repeated", "request",
+    __slots__ = ("accounts", "ahead", "batch", "gauge", "order", "permit", "repeated", "request",
                  "reserved", "slot", "started", "step", "traits", "why")  # fmt: skip
 
     def __init__(
@@ -51,7 +52,7 @@ class Grant:
         self.request, self.reserved, self.step, self.accounts = request, reserved, step, accounts
         self.started, self.order = 0.0, 0
         self.permit = PLAIN
-        self.slot = self.ahead = self.repeated = False
+        self.slot = self.ahead = self.repeated = self.batch = False
         self.why = candidate.why
 
 
@@ -76,6 +77,43 @@ class Undecided:
         holds = candidate.grade if gauge.probing(now, prefix) else candidate.holds
         self.wait(LAST if broken(gauge) else holds)
         self.until = earlier(self.until, until)
+
+
+def _breakers(gauge: Gauge, now: float) -> Go | Wait | Closed:
+    """Whether anything may be sent there: what needs no slot waits for nothing else."""
+    verdicts = [one.check(now, MAX_WAIT) for one in (gauge.pool.breaker, gauge.breaker)]
+    return next((one for one in verdicts if one is not GO), GO)
+
+
+def into_batch(
+    demand: Demand, now: float, shared: Callable[[Candidate], list[SharedBudget]]
+) -> Grant | Wait:
+    """What goes to a batch service takes no slot and no rate; only the money must suffice."""
+    found, candidates = Undecided(), demand.in_order(0)
+    for candidate in candidates:
+        verdict = _breakers(candidate.gauge, now)
+        if demand.step.dollars and candidate.traits.price is None:
+            continue
+        if isinstance(verdict, Wait):
+            found.closed_until(verdict.until, candidate, now, "")
+        if verdict is not GO:
+            continue
+        request, amount = demand.request(candidate)
+        accounts = (*demand.step.accounts, *(one.account(now) for one in shared(candidate)))
+        fit, account = fit_all(accounts, amount)
+        if fit == "fits":
+            reserve_all(accounts, amount)
+            grant = Grant(candidate, request, amount, demand.step, accounts)
+            grant.started, grant.batch = now, True
+            return grant
+        if fit == "never":
+            lack = CannotPay(account, amount, candidate.traits.id)
+            found.short = Unfunded(account.shortage(amount), lack)
+        else:
+            found.wait(candidate.grade)
+    if found.waits:
+        return Wait(found.until)
+    raise found.short or NobodyLeft(why_closed(candidates, now))
 
 
 def with_less(accounts: Accounts, request: Request, amount: Amount) -> tuple[Fit, Request, Amount]:

@@ -22,6 +22,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+FIRST = 256  # workers that a pool starts with
+
+
 def _nothing() -> None:
     return None
 
@@ -70,12 +73,20 @@ class Pool(Generic[T]):
             raise self.error
 
     def start(self) -> None:
-        self.active = self._many
-        self._workers = [asyncio.create_task(self._work()) for _ in range(self._many)]
+        """Where there may be thousands of workers, they come as there is work."""
+        self.active = min(self._many, FIRST)
+        self._workers = [asyncio.create_task(self._work()) for _ in range(self.active)]
+
+    def _one_more(self) -> None:
+        """Somebody has found work, and nobody is left to look for more."""
+        if self.active < self._many and not self._idle and not self.closed:
+            self.active += 1
+            self._workers.append(asyncio.create_task(self._work()))
 
     def grow(self, workers: int) -> None:
         """So many from now on, if that is more; fewer calls at once is for the limits to see to."""
         self._many = max(self._many, workers)
+        workers = min(workers, max(FIRST, self.active))
         while self.active < workers and self._workers and not self.closed:
             self.active += 1
             self._workers.append(asyncio.create_task(self._work()))
@@ -144,6 +155,8 @@ class Pool(Generic[T]):
     async def _work(self) -> None:
         try:
             while (work := self._next()) is not None or (work := await self._wait()) is not None:
+                if self.active < self._many:
+                    self._one_more()
                 await self._do(work)
         except Exception as error:
             self.fail(error)

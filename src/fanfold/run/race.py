@@ -7,8 +7,10 @@ import asyncio
 from typing import Any
 
 from fanfold.journal.answers import Claim
+from fanfold.journal.facts import EndAttempt
 from fanfold.run.attempt import CANCELLED, Attempt
 from fanfold.run.context import Context
+from fanfold.run.cost import Charge, charge
 from fanfold.run.demand import Candidate, Demand
 from fanfold.run.grant import Grant
 from fanfold.run.hedge import Hedging, repeatable
@@ -126,7 +128,7 @@ class Race:
         self._late = [one for one in self._running if one is not winner]
         self._running = []
         for one in self._late:
-            one.attempt.lose_race(one.answer)
+            _lose(self._ctx, one.attempt, one.answer)
             one.request.cancel()
         return winner.answer
 
@@ -233,3 +235,25 @@ def _prepared(demand: Demand, candidate: Candidate) -> bool:
 
 async def _any_of(futures: list[asyncio.Future[Any]], seconds: float | None = None) -> None:
     await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _lose(ctx: Context, attempt: Attempt, reply: Reply | None) -> None:
+    """Another's answer came first. What it took is known when it answered too; else, cancelled,
+    its reservation counts as spent. Either way there is no doubt about the key."""
+    grant = attempt.grant
+    took, usage = Charge(grant.reserved, bound=True), None
+    if reply is not None:
+        took = charge(grant.traits, grant.reserved, reply, grant.request.output_tokens)
+        usage = reply.usage
+    ctx.counts.used(usage)
+    if took.overrun:
+        ctx.limits.trip(grant.gauge, "member", took.overrun, None)
+    spent = took.amount
+    ctx.dispatch.settle(grant, spent)
+    ctx.store.note(
+        EndAttempt(
+            **attempt.end_fields(spent), state="late", usage=usage,
+            unusable="" if reply is None else reply.unusable,
+            error="another answer came first", bound=took.bound, released=attempt.keys,
+        )
+    )  # fmt: skip

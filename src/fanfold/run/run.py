@@ -185,7 +185,7 @@ class Run(RunFigures):
         step of theirs is open yet."""
         asked = [terms, *asks_of(terms.gate)]
         for one in asked:  # first look for all of them, then start the first
-            self._ctx.choose.check_prices(one.whos, one.budget)
+            self._ctx.choose.check(one)
         for one in asked:
             await self._ctx.choose.get_ready(one)
 
@@ -385,7 +385,7 @@ class Run(RunFigures):
     def _end(self, tally: Tally, planned: int) -> tuple[str, str | None]:
         ctx, stop = self._ctx, self._ctx.stopping.stop
         if stop is not None:
-            return stop.status, stop.reason
+            return stop.status, self.with_batches(stop.reason)
         if ctx.planning.added is not None:
             return "paused", ctx.planning.added
         if ctx.stopping.unpaid:

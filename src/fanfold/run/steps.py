@@ -42,6 +42,7 @@ class Steps:
         own = Account(f"step {terms.step}", terms.budget, self._spent.get(no, NOTHING), terms.step)
         own.reserve(self._adopted.pop(no, NOTHING))
         step = StepState(no, terms.step, terms.concurrency, (self._account, own))
+        step.lines = 0 if terms.batch is None else terms.batch.most
         self.by_name[terms.step] = step
         self._store.note(NameStep(self._run, no, terms.step))
         self._budgets[terms.step] = terms.budget
@@ -69,6 +70,7 @@ class Steps:
                 " another name"
             )
         step.concurrency = terms.concurrency
+        step.lines = max(step.lines, 0 if terms.batch is None else terms.batch.most)
         self._apply_changes(step)
         step.past |= self._past_of(terms, step.past)
         self._choose.check_prices(terms.whos, stated)

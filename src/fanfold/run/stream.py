@@ -78,7 +78,7 @@ class Stream:
     def workers(self) -> int:
         """A few more than calls at once: some wait for their reply to be durable. Where calls are
         free, which are over soon, most do: the more wait, the fewer commits there are."""
-        most = self._step.concurrency
+        most = self._step.at_once
         if self._carry_out is not None:
             return most
         return most + max(2, min(3 * most, MOST_WAITING) if self._step.free else most // 4)

@@ -10,7 +10,7 @@ from fanfold.run.demand import Eligible
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.kick_back import STATE_OF, KickBacks, ended, raised
-from fanfold.work.member import Event, Tell
+from fanfold.work.member import BatchAsk, Event, Tell
 from fanfold.work.outcome import Outcome, State, Verdict
 from fanfold.work.split import TakeApart
 from fanfold.work.task import Place, Task, ToolUser
@@ -268,6 +268,12 @@ class Shard:
         self.ids = (first.task.id,) if alone else tuple([p.task.id for p in tasks])
         self.tell: Tell | None = first.tell
         self.received: tuple[TaskState, ...] = tasks
+
+    @property
+    def batch_ask(self) -> BatchAsk | None:
+        """What its request says where it goes to a batch service."""
+        stated = self.terms.batch
+        return None if stated is None else BatchAsk(self.step.no, stated.seconds, stated.auto)
 
     def take_apart(self, reply: Reply) -> list[tuple[TaskState, Reply]]:
         assert self.apart is not None

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from fanfold.testing.batch_request import MESSAGES, BatchRequest, Refused, found_batch
-from fanfold.testing.batches import LineResult, ServerBatch, ServerBatches, page
+from fanfold.testing.batches import ServedLine, ServerBatch, ServerBatches, page
 from fanfold.testing.http import head
 from fanfold.testing.wire import encode, json_response
 
@@ -31,7 +31,7 @@ class _MessagesLines(msgspec.Struct):
     requests: list[_MessagesLine]
 
 
-class AnthropicBatches:
+class AnthropicBatchWire:
     def __init__(self, batches: ServerBatches, about: BatchRequest) -> None:
         self._batches, self._about = batches, about
 
@@ -122,7 +122,7 @@ class AnthropicBatches:
         return json_response(200, encode({"id": batch.id, "type": "message_batch_deleted"}))
 
 
-def _messages_result(one: LineResult) -> dict[str, Any]:
+def _messages_result(one: ServedLine) -> dict[str, Any]:
     result: dict[str, Any] = {"type": one.end}
     if one.end == "succeeded":
         result["message"] = one.body

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from fanfold.testing.batch_request import COMPLETIONS, BatchRequest, Refused, found_batch
-from fanfold.testing.batches import LineResult, ServerBatch, ServerBatches, ServerFile, page
+from fanfold.testing.batches import ServedLine, ServerBatch, ServerBatches, ServerFile, page
 from fanfold.testing.http import HttpRequest, head
 from fanfold.testing.wire import encode, json_response
 
 MOST_LINES, MOST_BYTES = 50_000, 200_000_000
 
 
-class OpenAIFiles:
+class OpenAIFilesWire:
     def __init__(self, batches: ServerBatches, about: BatchRequest) -> None:
         self._batches, self._about = batches, about
 
@@ -108,7 +108,7 @@ class _ModelOf(msgspec.Struct):
     model: str = ""
 
 
-class OpenAIBatches:
+class OpenAIBatchWire:
     def __init__(self, batches: ServerBatches, about: BatchRequest) -> None:
         self._batches, self._about = batches, about
 
@@ -243,7 +243,7 @@ def _flaw(code: str, line: int, message: str) -> dict[str, Any]:
     return {"code": code, "line": line, "message": message, "param": None}
 
 
-def _chat_result(one: LineResult) -> bytes:
+def _chat_result(one: ServedLine) -> bytes:
     response: dict[str, Any] | None = None
     error = None
     if one.end in ("succeeded", "errored"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from fanfold.testing.batch_anthropic import AnthropicBatches
-from fanfold.testing.batch_openai import OpenAIBatches, OpenAIFiles
+from fanfold.testing.batch_anthropic import AnthropicBatchWire
+from fanfold.testing.batch_openai import OpenAIBatchWire, OpenAIFilesWire
 from fanfold.testing.batch_request import MESSAGES, BatchRequest, Refused
-from fanfold.testing.batches import BatchService, LineResult, ServerBatch, ServerBatches
+from fanfold.testing.batches import BatchTimes, ServedLine, ServerBatch, ServerBatches
 from fanfold.testing.books import ServerBooks, key_digest
 from fanfold.testing.http import HttpRequest
 from fanfold.testing.script import Asked, Says, Script, answer
@@ -26,7 +26,7 @@ def wire_of(path: str) -> Wire | None:
 class BatchWires:
     """The batch services of a server: its script says what becomes of a line, its books bill it."""
 
-    def __init__(self, service: BatchService, script: Script, books: ServerBooks) -> None:
+    def __init__(self, service: BatchTimes, script: Script, books: ServerBooks) -> None:
         self._script, self._books = script, books
         self.all = ServerBatches(service, self._read_line, self._make_line)
 
@@ -51,10 +51,10 @@ class BatchWires:
 
     def _responder(
         self, wire: Wire, about: BatchRequest
-    ) -> AnthropicBatches | OpenAIFiles | OpenAIBatches:
+    ) -> AnthropicBatchWire | OpenAIFilesWire | OpenAIBatchWire:
         if wire is ANTHROPIC:
-            return AnthropicBatches(self.all, about)
-        return (OpenAIFiles if about.words[1] == "files" else OpenAIBatches)(self.all, about)
+            return AnthropicBatchWire(self.all, about)
+        return (OpenAIFilesWire if about.words[1] == "files" else OpenAIBatchWire)(self.all, about)
 
     # ── lines ──
 
@@ -79,7 +79,7 @@ class BatchWires:
             custom_id=custom_id, **found,
         )  # fmt: skip
 
-    def _make_line(self, batch: ServerBatch, custom_id: str, says: Says) -> LineResult:
+    def _make_line(self, batch: ServerBatch, custom_id: str, says: Says) -> ServedLine:
         """Into the books, and its result. What is refused is not billed."""
         path, body = batch.lines[custom_id]
         wire = ANTHROPIC if path == MESSAGES else OPENAI
@@ -87,8 +87,8 @@ class BatchWires:
         if isinstance(asked, Says) or says.status != 200:
             fault = Fault(says.status, says.code, says.message)
             refused = msgspec.Raw(wire.error(fault, len(self._books)))
-            return LineResult(custom_id, "errored", says.status, refused)
+            return ServedLine(custom_id, "errored", says.status, refused)
         made = answer(asked, says)
         self._books.arrive(asked, batch.id)
         self._books.settle(asked.n, "answered", usage=made.usage)
-        return LineResult(custom_id, "succeeded", 200, msgspec.Raw(wire.reply(asked, made)))
+        return ServedLine(custom_id, "succeeded", 200, msgspec.Raw(wire.reply(asked, made)))

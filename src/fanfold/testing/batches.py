@@ -19,12 +19,12 @@ import msgspec
 from fanfold.testing.script import Says
 
 Ending = Literal["", "completed", "expired", "cancelled", "failed"]
-LineEnd = Literal["succeeded", "errored", "canceled", "expired"]
+ServedEnd = Literal["succeeded", "errored", "canceled", "expired"]
 _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
 
 
-class BatchService(NamedTuple):
+class BatchTimes(NamedTuple):
     """How long things take, in seconds: `latency` of a line whose script names none, `cancelling` until a
     batch whose end is wanted ends, `expires` until it ends by itself. `folder`: where all is kept."""
 
@@ -34,9 +34,9 @@ class BatchService(NamedTuple):
     folder: Path | None = None
 
 
-class LineResult(msgspec.Struct, frozen=True):
+class ServedLine(msgspec.Struct, frozen=True):
     custom_id: str
-    end: LineEnd
+    end: ServedEnd
     status: int = 200
     body: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -58,17 +58,17 @@ class ServerBatch(msgspec.Struct):
     expires: float
     lines: dict[str, tuple[str, msgspec.Raw]]
     about: dict[str, Any] = {}
-    results: dict[str, LineResult] = {}
+    results: dict[str, ServedLine] = {}
     cancelled: float | None = None
     ended: float | None = None
     ending: Ending = ""
     errors: list[dict[str, Any]] = []
 
-    def count(self, end: LineEnd) -> int:
+    def count(self, end: ServedEnd) -> int:
         return sum(one.end == end for one in self.results.values())
 
     @property
-    def shuffled(self) -> list[LineResult]:
+    def shuffled(self) -> list[ServedLine]:
         """Not in the order of the lines, but the same each time."""
         return sorted(
             self.results.values(), key=lambda one: blake2b(one.custom_id.encode()).digest()
@@ -76,14 +76,14 @@ class ServerBatch(msgspec.Struct):
 
 
 Read = Callable[[str, str, bytes], Says]
-Make = Callable[[ServerBatch, str, Says], LineResult]
+Make = Callable[[ServerBatch, str, Says], ServedLine]
 
 
 class ServerBatches:
     """All batches and files of a server. `read` asks the script about a line, `make` bills and writes its
     result."""
 
-    def __init__(self, service: BatchService, read: Read, make: Make) -> None:
+    def __init__(self, service: BatchTimes, read: Read, make: Make) -> None:
         self._service, self._read, self._make = service, read, make
         self._folder = service.folder
         self.batches: dict[str, ServerBatch] = {}
@@ -106,7 +106,7 @@ class ServerBatches:
         ]
         for batch in sorted(kept, key=lambda one: one.created):
             for line in _whole_lines(self._folder / f"{batch.id}.results"):
-                result = msgspec.json.decode(line, type=LineResult)
+                result = msgspec.json.decode(line, type=ServedLine)
                 batch.results[result.custom_id] = result
             self.batches[batch.id] = batch
             if not batch.ended:
@@ -188,16 +188,16 @@ class ServerBatches:
         if len(batch.results) == len(batch.lines):
             self._end(batch, "completed" if batch.cancelled is None else "cancelled")
 
-    def _later(self, batch: ServerBatch, seconds: float, end: LineEnd) -> None:
+    def _later(self, batch: ServerBatch, seconds: float, end: ServedEnd) -> None:
         loop = asyncio.get_running_loop()
         name = "" if end == "expired" else " "
         timer = loop.call_later(max(0.0, seconds), self._break_off, batch, end)
         self._timers[batch.id, name] = timer, Says(hang=True)
 
-    def _break_off(self, batch: ServerBatch, end: LineEnd) -> None:
+    def _break_off(self, batch: ServerBatch, end: ServedEnd) -> None:
         if batch.ended is None:
             for custom_id in [one for one in batch.lines if one not in batch.results]:
-                self._file(batch, LineResult(custom_id, end))
+                self._file(batch, ServedLine(custom_id, end))
             self._end(batch, "expired" if end == "expired" else "cancelled")
 
     def _end(self, batch: ServerBatch, ending: Ending) -> None:
@@ -222,7 +222,7 @@ class ServerBatches:
 
     # ── what is kept ──
 
-    def _file(self, batch: ServerBatch, result: LineResult) -> None:
+    def _file(self, batch: ServerBatch, result: ServedLine) -> None:
         batch.results[result.custom_id] = result
         if self._folder is not None:
             with (self._folder / f"{batch.id}.results").open("ab") as out:

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import msgspec
 
 from fanfold.price import FREE, Price
-from fanfold.testing.batches import BatchService
+from fanfold.testing.batches import BatchTimes
 from fanfold.testing.books import Prices, ServerBooks, Totals
 from fanfold.testing.caches import ServerCaches
 from fanfold.testing.server import ModelServer, load_script
@@ -60,7 +60,7 @@ def running_server(
     price: Price = FREE,
     latency_ms: float = 0.0,
     port: int = 0,
-    batches: BatchService = BatchService(),
+    batches: BatchTimes = BatchTimes(),
 ) -> Iterator[RunningServer]:
     """Start it, wait until it is ready, stop it at the end. `script` is `module:attribute`,
     importable from where this process imports. It also ends when this process dies.
@@ -105,7 +105,7 @@ def threaded_server(
     latency_ms: float = 0.0,
     port: int = 0,
     caches: ServerCaches | None = None,
-    batches: BatchService = BatchService(),
+    batches: BatchTimes = BatchTimes(),
 ) -> Iterator[RunningServer]:
     """The same in a thread of this process, which starts at once. For clients in other processes,
     and for clients here that leave the server time to answer. A script keeps what it has in its

@@ -24,7 +24,7 @@ import msgspec
 
 from fanfold.price import FREE, Price
 from fanfold.testing.batch_wires import BatchWires, wire_of
-from fanfold.testing.batches import BatchService
+from fanfold.testing.batches import BatchTimes
 from fanfold.testing.books import Prices, ServerBooks
 from fanfold.testing.caches import CachedPart, ServerCaches
 from fanfold.testing.http import HttpRequest, ServerConnection, stop_listening
@@ -85,7 +85,7 @@ class ModelServer:
         port: int = 0,
         books: Path | None = None,
         caches: ServerCaches | None = None,
-        batches: BatchService = BatchService(),
+        batches: BatchTimes = BatchTimes(),
     ) -> None:
         self.books, self.caches = ServerBooks(prices, books), caches
         self._batches = BatchWires(batches, script, self.books)
@@ -342,7 +342,7 @@ async def _main(options: argparse.Namespace) -> None:
         port=options.port,
         books=options.books,
         caches=ServerCaches() if options.caches else None,
-        batches=BatchService(
+        batches=BatchTimes(
             options.batch_ms / 1000, options.batch_cancel_ms / 1000,
             options.batch_expires_ms / 1000, options.batches,
         ),

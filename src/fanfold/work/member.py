@@ -51,8 +51,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     that may be wrong, so the first request goes alone. `takes_tools`: an ask may offer it tools, and
     a reply may want some used. `cost_text`: what the roster says about its cost as free text, shown
     where no price is known. `media`: which files it takes, in its API or by their paths. `at`: "workers"
-    if a worker asks it, on another machine, which has all of `tags`; "ssh" if one of `hosts` does;
-    "" if this process does. `tools`: what it may use, where a step does not say otherwise.
+    if a worker asks it, on another machine, which has all of `tags`; "ssh" if one of `hosts` does; "batch"
+    if its batch service does; "" if this process does. `tools`: what it may use, where a step does not say
+    otherwise. `batch`: what that service asks, as a part of the price; None where there is none.
     """
 
     id: str
@@ -88,11 +89,17 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     hosts: SshHosts | None = None
     tools: StatedTools | None = None
+    batch: float | None = None
 
     def __post_init__(self) -> None:
         """What leaves this machine is on record before, whatever it costs."""
         if self.at:
             msgspec.structs.force_setattr(self, "metered", True)
+
+    @property
+    def asked_as(self) -> str:
+        """By which name an executor knows it: the batch service of a member is asked otherwise."""
+        return f"{self.id} by batch" if self.at == "batch" else self.id
 
     @property
     def price_text(self) -> str:
@@ -117,6 +124,15 @@ class NextStart(msgspec.Struct, frozen=True):
     messages: tuple[str, ...] = ()
 
 
+class BatchAsk(msgspec.Struct, frozen=True, gc=False):
+    """What a request says of the batch that it goes into: the number of its step, in how many seconds from
+    the first batch on that is to be done, and whether it may go online where they are few."""
+
+    step: int
+    within: float | None = None
+    auto: bool = False
+
+
 class Request(msgspec.Struct, frozen=True, gc=False):
     """An ask made ready for one member. The token counts are its worst case, never an estimate.
 
@@ -129,7 +145,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     where the service keeps that at a lower price; about `shared` tokens. Files are not in `body`: each
     has a mark there, `\\0HASH\\0`, which no JSON can hold, in the place of its content as base64
     (`filled`). `contents`: what is in them, where they go to another machine. `queue`: what it was put
-    into, where that is looked for.
+    into, where that is looked for. `batch`: for a batch service.
     """
 
     ask: Ask
@@ -146,6 +162,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     shared: int = 0
     contents: dict[str, bytes] = {}
     queue: str = ""
+    batch: BatchAsk | None = None
 
 
 def filled(request: Request) -> bytes:

@@ -11,10 +11,11 @@ from msgspec import UNSET, Meta
 
 from fanfold.errors import BadInput
 from fanfold.work.arguments import is_uncalled, takes
+from fanfold.work.batch import BatchFields, BatchPolicy, batch_of
 from fanfold.work.check import Check, described, fields, one_of, one_or_many, text, whole
 from fanfold.work.document import Node
 from fanfold.work.member import Traits
-from fanfold.work.reader import Positive, read_record, stated_in
+from fanfold.work.reader import Misfit, Positive, read_record, stated_in
 from fanfold.work.task import Budget, BudgetFields, Hedge, HedgeFields, Who
 
 BudgetField: TypeAlias = Annotated[
@@ -108,6 +109,27 @@ def read_hedge(node: Node) -> Hedge:
     if isinstance(node.value, Hedge):
         return node.value
     return Hedge(**stated_in(read_record(node, HedgeFields)))
+
+
+def read_batch(node: Node) -> BatchPolicy:
+    """`auto`, a time such as `6h`, or its fields."""
+    if isinstance(node.value, BatchPolicy):
+        return node.value
+    if isinstance(node.value, dict):
+        return batch_of(read_record(node, BatchFields))
+    try:
+        return batch_of(node.value)
+    except Misfit as error:
+        what = f"`{node.name}` is auto, a time such as 6h, or {{within: 6h}}: {error.what}"
+        raise node.bad(what) from None
+
+
+def parse_batch(said: str, where: str = "--batch") -> BatchPolicy:
+    """`auto` or `6h`, as typed after `--batch`."""
+    try:
+        return batch_of(said)
+    except Misfit as error:
+        raise BadInput(f"{where}: {error.what}, and auto is without one") from None
 
 
 def read_who(node: Node, known: Mapping[str, Any]) -> Who:
@@ -222,6 +244,7 @@ TERMS: dict[str, Check] = {
     "on_failure": one_of("skip", "abort", "hold"),
     "in_doubt": one_of("retry", "hold"),
     "hedge": read_hedge,
+    "batch": read_batch,
 }
 HOW: dict[str, Check] = {
     **WHO,

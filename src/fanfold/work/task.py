@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from fanfold.work.arguments import Checked
 from fanfold.work.ask import Ask, Reply
+from fanfold.work.batch import BatchPolicy
 from fanfold.work.item import Item
 from fanfold.work.outcome import Outcome, Part, Verdict
 from fanfold.work.reader import Count, Misfit, Positive, Stated, read_options
@@ -121,6 +122,7 @@ class Terms(msgspec.Struct, frozen=True):
     `claim_ahead` False: the next calls may turn out not to be needed, so none is claimed before there
     is a slot for it. `nature`: what gate and filter do, between them; it follows from them.
     `called`: how later steps know it, where `step` says more: in which round it was.
+    `batch`: asks go to the batch service of their member.
     `route`: who of `who` answers goes by the item; `routed` are the terms of each of them then.
     `tools`: what those who answer may use, whatever tools they have themselves.
     """
@@ -138,6 +140,7 @@ class Terms(msgspec.Struct, frozen=True):
     keep: Callable[[Task, Reply], bool] | None = None
     needed: bool = True
     hedge: Hedge | None = None
+    batch: BatchPolicy | None = None
     claim_ahead: bool = True
     nature: Nature = "foreign"
     called: str = ""
@@ -165,6 +168,11 @@ class Terms(msgspec.Struct, frozen=True):
     def for_item(self, item: Item) -> Terms:
         """The terms on which this item is asked about."""
         return self if self.route is None else self.routed[self.route.member(item)]
+
+    @property
+    def at_once(self) -> int:
+        """So many tasks are under way at the same time; those in batches take no slots."""
+        return self.concurrency if self.batch is None else max(self.concurrency, self.batch.most)
 
     @property
     def seen_as(self) -> str:

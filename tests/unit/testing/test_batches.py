@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fanfold.price import Price
-from fanfold.testing.batches import BatchService
+from fanfold.testing.batches import BatchTimes
 from fanfold.testing.books import ServerBooks
 from fanfold.testing.running import threaded_server
 from fanfold.testing.script import Asked, Says
@@ -50,7 +50,7 @@ def serving(tmp_path: Path, **service: Any) -> Iterator[Served]:
             tmp_path / "books",
             script="tests.unit.testing.test_batches:script",
             price=PRICE,
-            batches=BatchService(**service),
+            batches=BatchTimes(**service),
         ) as server,
     ):
         yield Served(server.url, clients)

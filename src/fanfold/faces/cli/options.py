@@ -16,7 +16,7 @@ from fanfold.plans.inputs import is_stream_name
 from fanfold.plans.prepare import Options
 from fanfold.plans.variables import parse_vars
 from fanfold.run.inherited import inherited
-from fanfold.work.options import parse_budgets
+from fanfold.work.options import parse_batch, parse_budgets
 from fanfold.work.tags import check_tags
 
 json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -101,6 +101,13 @@ def overriding(command: Callable[..., Any]) -> Callable[..., Any]:
             "--set", "vars", multiple=True, metavar="NAME=VALUE", help="A variable of the plan."
         ),
         click.option("--input", metavar="FILE", help="In place of the plan's input; `-` is stdin."),
+        click.option(
+            "--batch",
+            is_flag=False,
+            flag_value="auto",
+            metavar="[WITHIN]",
+            help="By batch services, at their price: within 6h, say, or when it is worth it.",
+        ),
         click.option("--limit", type=_SOME, metavar="N", help="Only the first N items."),
     ):
         command = option(command)
@@ -119,7 +126,9 @@ def options_of(given: dict[str, Any]) -> Options:
 
 def overrides_of(given: dict[str, Any]) -> Overrides:
     """Taken out of `given`. A file is named from the current folder, whoever reads it later."""
-    said = {name: given.pop(name, None) for name in ("limit", "input", "concurrency")}
+    said = {name: given.pop(name, None) for name in ("limit", "input", "concurrency", "batch")}
+    if said["batch"] is not None:
+        parse_batch(said["batch"])
     if said["input"] is not None and not is_stream_name(said["input"]):
         said["input"] = str(Path(said["input"]).expanduser().absolute())
     return Overrides(vars=parse_vars(given.pop("vars", ())), **said)
@@ -129,5 +138,5 @@ def refuse_overrides(options: Options) -> None:
     """A fleet has no input, no variables, and its own number of workers at once."""
     if options.overrides != Overrides():
         raise BadInput(
-            "--limit, --input, --set and -j are for plans; a fleet states all of it itself"
+            "--limit, --input, --set, --batch and -j are for plans; a fleet states all of it itself"
         )

@@ -25,7 +25,7 @@ from fanfold.faces.ui.shell import (
 from fanfold.journal.answers import AttemptRecord
 from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.observe.account import times, worked
-from fanfold.observe.amounts import clock_time, count, duration, money, per_time, usd
+from fanfold.observe.amounts import batches_text, clock_time, count, duration, money, per_time, usd
 from fanfold.observe.closing import reason_text, resume_command
 from fanfold.observe.detail import ids_text
 from fanfold.observe.html.account import head, members_html, receipt_html, result_html, times_html
@@ -87,6 +87,8 @@ def _pace(seen: SeenRun) -> list[tuple[str, str]]:
     rate = seen.reader.rate(seen.record).see(seen.summary.seconds, seen.summary.done)
     left = seen.summary.pending
     shown = [("in flight", f"{seen.summary.under_way.attempts:,}")]
+    if said := batches_text(seen.summary.batches):
+        shown.append(("in batches", said))
     reserved = seen.summary.under_way.at_most
     shown += [("reserved", money(reserved))] if reserved else []
     shown += [("rate", per_time(rate))] if rate > 0 else []

@@ -186,6 +186,24 @@ def attached_files(db: PostgresConnection) -> None:
     )
 
 
+_SUBMISSIONS = """
+alter table attempts add column submission bigint not null default 0;
+create index attempts_submitted on attempts (submission) where submission <> 0;
+create table submissions (
+    no bigint primary key, run bigint not null, step bigint not null, id text collate "C" not null,
+    member text collate "C" not null, service text collate "C" not null default '',
+    state text collate "C" not null default 'claimed', lines bigint not null,
+    claimed float8 not null, at float8 not null default 0, due float8,
+    reading bytea not null);
+create index submissions_by_run on submissions (run);
+"""
+
+
+def submissions(db: PostgresConnection) -> None:
+    """Batches at the services of members, and which attempts are in them."""
+    db.script(_SUBMISSIONS)
+
+
 MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     first,
     queue,
@@ -196,4 +214,5 @@ MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     waits_of_calls,
     tags_of_runs,
     attached_files,
+    submissions,
 ]

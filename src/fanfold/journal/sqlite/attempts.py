@@ -329,11 +329,13 @@ def lose(db: Database, facts: list[LoseAttempts]) -> list[None]:
         sums.take(db, numbers)
         if fact.unsent:
             _refund(db, fact.unsent, fact.at)
-        budgets.lose(db, fact.attempts)
+        free = "select no from attempts where submission = 0 and no in ({})"
+        lost = [no for (no,) in bulk.among(db, free, fact.attempts)]
+        budgets.lose(db, lost)
         db.executemany(
             "update attempts set state = 'in_doubt', bound = 1, ended = ?,"
             " error = 'the process died', lost = 'died' where no = ? and state = 'started'",
-            [(fact.at, number) for number in fact.attempts],
+            [(fact.at, number) for number in lost],
         )
         sums.add(db, numbers)
     return [None] * len(facts)
@@ -381,9 +383,10 @@ def _adopted(db: Database, fact: AdoptAttempts) -> tuple[int, ...]:
         budgets.regain(db, number)
         changed = db.execute(
             "update attempts set state = 'started', session = ?, ended = null, error = null,"
-            " bound = 0, lost = ''"
-            " where no = ? and run = ? and state = 'in_doubt' and again = 0",
-            (fact.session, number, fact.run),
+            " bound = 0, lost = '' where no = ? and run = ?"
+            " and ((state = 'in_doubt' and again = 0)"
+            " or (state = 'started' and submission <> 0 and session <> ?))",
+            (fact.session, number, fact.run, fact.session),
         ).rowcount
         if changed:
             taken.append(number)

@@ -272,6 +272,21 @@ def attached_files(db: sqlite3.Connection) -> None:
     )
 
 
+def submissions(db: sqlite3.Connection) -> None:
+    """Batches at the services of members, and which attempts are in them."""
+    db.execute("alter table attempts add column submission integer not null default 0")
+    db.execute("create index attempts_submitted on attempts (submission) where submission <> 0")
+    db.execute(
+        """create table submissions (
+            no integer primary key, run integer not null, step integer not null, id text not null,
+            member text not null, service text not null default '',
+            state text not null default 'claimed', lines integer not null,
+            claimed real not null, at real not null default 0,
+            due real, reading blob not null)"""
+    )
+    db.execute("create index submissions_by_run on submissions (run)")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -296,4 +311,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     waits_of_calls,
     tags_of_runs,
     attached_files,
+    submissions,
 ]

@@ -25,6 +25,7 @@ from fanfold.journal.facts import AttemptState
 from fanfold.journal.sqlite.checksum import sound
 from fanfold.journal.sqlite.stored import ATTEMPT, attempt_in
 from fanfold.journal.sqlite.trouble import Ask
+from fanfold.journal.submissions import InBatches, SubmissionRecord
 from fanfold.work.ask import Usage
 
 _ids = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -80,10 +81,10 @@ class AttemptRows:
     # ── attempts ──
 
     def open_attempts(self) -> list[tuple[int, str]]:
-        """Attempts in progress, with their session, of all processes."""
+        """Attempts in progress, with their session, of all processes; not those that a service has."""
         return self._execute(
             "select distinct a.no, a.session from claims c join attempts a on a.no = c.attempt"
-            " where a.state = 'started'"
+            " where a.state = 'started' and a.submission = 0"
         ).fetchall()
 
     def attempt_state(self, number: int) -> str:
@@ -174,11 +175,13 @@ class AttemptRows:
 
     def attempts_in_doubt(self, run: int) -> list[LostAttempt]:
         rows = self._execute(
-            "select no, step, member, answerer, ids, cost, tokens, queue, shard from attempts where run = ?1"
-            " and no >= (select first_attempt from runs where no = ?1)"
-            " and state = 'in_doubt' and again = 0 order by no",
+            "select no, step, member, answerer, ids, cost, tokens, queue, shard, submission from attempts"
+            " where run = ?1 and no >= (select first_attempt from runs where no = ?1)"
+            " and ((state = 'in_doubt' and again = 0) or (state = 'started' and submission <> 0))"
+            " order by no",
             (run,),
         ).fetchall()
+        keys = self._keys(run) if rows else {}
         return [
             LostAttempt(
                 no,
@@ -186,18 +189,50 @@ class AttemptRows:
                 member,
                 answerer,
                 _ids(ids),
-                self._keys(no),
+                tuple(keys.get(no, ())),
                 cost,
                 tokens,
                 queue,
                 None if shard is None else _shard(shard),
+                submission,
             )
-            for no, step, member, answerer, ids, cost, tokens, queue, shard in rows
+            for no, step, member, answerer, ids, cost, tokens, queue, shard, submission in rows
         ]
 
-    def _keys(self, attempt: int) -> tuple[bytes, ...]:
-        rows = self._execute("select key from claims where attempt = ? order by key", (attempt,))
-        return tuple(row[0] for row in rows)
+    def submissions(self, run: int) -> list[SubmissionRecord]:
+        rows = self._execute(
+            "select no, run, step, id, member, service, state, lines, claimed, at, due, reading"
+            " from submissions where run = ? order by no",
+            (run,),
+        )
+        return [SubmissionRecord(*row) for row in rows]
+
+    def in_batches(self, run: int) -> InBatches:
+        open = "a.state = 'started'"
+        row = self._execute(
+            f"select count(*) filter (where {open}), coalesce(sum(iif({open}, a.cost, 0)), 0),"
+            f" min(iif({open}, s.claimed, null)), count(*) filter (where a.state <> 'started')"
+            " from submissions s join attempts a on a.submission = s.no and a.submission <> 0"
+            " where s.run = ?",
+            (run,),
+        ).fetchone()
+        return InBatches(*row)
+
+    def submitted_before(self) -> list[str]:
+        rows = self._execute("select service from submissions where service <> ''")
+        return [row[0] for row in rows]
+
+    def _keys(self, run: int) -> dict[int, list[bytes]]:
+        """What the attempts of a run have claimed, by their numbers."""
+        rows = self._execute(
+            "select c.attempt, c.key from claims c join attempts a on a.no = c.attempt"
+            " where a.run = ? order by c.key",
+            (run,),
+        )
+        found: dict[int, list[bytes]] = {}
+        for attempt, key in rows:
+            found.setdefault(attempt, []).append(key)
+        return found
 
     # ── when ──
 

@@ -1,5 +1,6 @@
 """Questions about members: what their calls took so far, what they spent in a month, what a cascade
-saved, and who answered what. Only metered members have attempts; others are counted from outcomes.
+saved, and who answered what. Only metered members have attempts; others are counted from outcomes. What
+went through a batch says nothing of what calls take.
 
 What the better member of a cascade would have cost is an estimate: its price, times what the replies
 of the others took on average. Replies of earlier runs are not counted: they cost nothing here.
@@ -35,7 +36,8 @@ _OF_MEMBER = (
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
     " and a.member = :member and a.answerer = :answerer"
-    " and a.state not in ('started', 'late') and (cast(:step as text) is null or s.name = :step)"
+    " and a.state not in ('started', 'late') and a.submission = 0"
+    " and (cast(:step as text) is null or s.name = :step)"
     " order by a.no desc limit :newest"
 )
 _TIMES = (
@@ -43,7 +45,7 @@ _TIMES = (
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
     " and a.member = :member and a.answerer = :answerer and s.name = :step"
-    " and a.state in ('ok', 'late') and a.took is not null and a.hedge_of is null"
+    " and a.state in ('ok', 'late') and a.took is not null and a.hedge_of is null and a.submission = 0"
     " order by a.no desc limit :newest"
 )
 _ANSWERED = (

@@ -29,7 +29,7 @@ TABLES = {
     "attempts": TableColumns(
         "no, run, step, session, member, answerer, state, ids, reserved, tokens, cost, input, output,"
         " cache_read, cache_write, started, ended, error, why, repeats, repeated, again, unusable, bound,"
-        " took, hedge_of, lost, queue, shared, saved, shard", 1,
+        " took, hedge_of, lost, queue, shared, saved, shard, submission", 1,
     ),
     "sums": TableColumns(f"run, step, member, {SUM_COLUMNS}", 3),
     "claims": TableColumns("key, answerer, attempt", 3),
@@ -46,6 +46,9 @@ TABLES = {
     "prompts": TableColumns("no, run, step, id, member, key, messages", 1),
     "attached": TableColumns("run, name, hash", 2),
     "orders": TableColumns("no, run, at, by, what, value, state, answered, said", 1),
+    "submissions": TableColumns(
+        "no, run, step, id, member, service, state, lines, claimed, at, due, reading", 1
+    ),
     "runs": TableColumns(
         "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"
         " first_attempt, parent, crc, cause, tags", 1,

@@ -38,9 +38,10 @@ from fanfold.journal.facts import (
     StartAttempt,
 )
 from fanfold.journal.kept import KeepContent
-from fanfold.journal.sqlite import attempts, bulk, checksum
+from fanfold.journal.sqlite import attempts, bulk, checksum, submissions
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.sqlite.read_tables import TABLES
+from fanfold.journal.submissions import NoteSubmission, SubmitBatch
 
 SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
 """The columns of a run that its checksum is of."""
@@ -320,7 +321,7 @@ def _answer_order(db: Database, facts: list[AnswerOrder]) -> list[bool]:
 # keep what is in doubt in doubt. Replies that serve other runs too stay, unless they are to go as well.
 
 _TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats", "waits", "prompts", "orders",
-           "attached")  # fmt: skip
+           "attached", "submissions")  # fmt: skip
 _ROWS = (
     "update runs set status = 'removed', reason = null, cause = null, plan = x'', folder = '',"
     " result = null, session = '' where no in (select value from json_each(?))"
@@ -393,4 +394,6 @@ _APPLY: dict[type, Callable[[Database, list[Any]], list[Any]]] = {
     EndJudging: _end_judging,
     GiveOrder: _give_order,
     AnswerOrder: _answer_order,
+    SubmitBatch: submissions.submit,
+    NoteSubmission: submissions.note,
 }

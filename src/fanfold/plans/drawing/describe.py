@@ -132,13 +132,14 @@ def describe_options(asking: Asking) -> tuple[str, ...]:
     failure = "" if asking.on_failure == "skip" else f"on failure: {asking.on_failure}"
     doubt = "" if asking.in_doubt is None else f"in doubt: {asking.in_doubt}"
     hedge = "" if asking.hedge is None else f"hedge up to {asking.hedge.extra:.0%} of calls"
+    batch = "" if asking.batch is None else asking.batch.describe()
     at_once, schema = (
         f"{asking.concurrency} at once",
         "schema" if asking.schema or asking.schema_type else "",
     )
     tools = "" if asking.tools is None else asking.tools.describe()
     return joined([at_once, asking.opening.describe(), _attached(asking), tools, schema, failure, doubt,
-                   hedge, describe_budget(asking.budget)])  # fmt: skip
+                   hedge, batch, describe_budget(asking.budget)])  # fmt: skip
 
 
 def _attached(asking: Asking) -> str:

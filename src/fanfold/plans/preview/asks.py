@@ -29,6 +29,7 @@ from fanfold.run.meter import Meter, StepMembers
 from fanfold.run.remaining import Look, RemainingAsks, Survey
 from fanfold.run.tools import ToolLoop
 from fanfold.work.ask import REPLY_BYTES, Ask, Message, Params, Reply
+from fanfold.work.batch import written
 from fanfold.work.member import Member, Request, Tell, Traits
 from fanfold.work.outcome import Outcome, Verdict
 from fanfold.work.task import Budget, Gate, Task, Terms, ToolUser, Who
@@ -41,6 +42,7 @@ _TOOLS = (
     "{}: its tools are imported or started only by a run: what models read of them is not counted, and"
     " replies on record are not found here"
 )
+DAY = 86_400.0  # seconds that a batch may take
 _NO_RUN = -1  # replies that serve only the run they are of serve no new one
 
 
@@ -132,6 +134,7 @@ class PreviewContext:
             )
             for one in (*members, *better) if one.traits.metered
         }  # fmt: skip
+        self._choose.check_batch(terms)
         slots = min(terms.concurrency, self._most_at_once)
         extra = 0.0 if terms.hedge is None else terms.hedge.extra
         parts = expected_parts(chosen, slots)
@@ -275,13 +278,29 @@ class AskEstimate:
                 estimated._meter.add(more)
 
     def forecast(self) -> Forecast:
-        made = self._meter.forecast()
+        made = self._in_batches(self._meter.forecast())
         grew = [_GREW] if self._grew and made.most_calls else []
         typed = [_TYPED] if self.prompt.schema is UNLOADED_SCHEMA else []
         tools = self._tools
         unseen = [_TOOLS] if isinstance(tools, ToolLoop) and not tools.loaded else []
         notes = (*made.notes, *(Note(one, made.step) for one in (*grew, *typed, *unseen)))
         return msgspec.structs.replace(made, notes=notes)
+
+    def _in_batches(self, made: Forecast) -> Forecast:
+        """Expected at the price of batches. The worst case is that all is asked online in the end."""
+        stated, parts = self.terms.batch, [one.traits.batch for one in self.cast.members]
+        part = max((one for one in parts if one is not None), default=None)
+        if stated is None or part is None or not made.most_calls:
+            return made
+        time = written(stated.seconds) if stated.seconds else "the time of the service"
+        what = f"{{}}: in batches at {part:g} of the price, within {time}; what is late is asked online"
+        return msgspec.structs.replace(
+            made,
+            p50=None if made.p50 is None else ceil(made.p50 * part),
+            variance=made.variance * part * part,
+            seconds=stated.seconds or DAY,
+            notes=(*made.notes, Note(what, made.step)),
+        )
 
 
 def asked_by(gate: Gate, task: Task, reply: Reply) -> list[Task]:

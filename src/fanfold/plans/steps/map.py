@@ -24,6 +24,7 @@ from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step, item_names
 from fanfold.plans.steps.reduce import Reduce
+from fanfold.work.batch import SHARD_AND_BATCH
 from fanfold.work.document import Node
 from fanfold.work.parts import PartKind
 from fanfold.work.picture import Box
@@ -62,6 +63,8 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         for field in ("hash", "range") if given.shard is not None else ():
             if getattr(given.shard, field):
                 reading.item_field(node.child("shard").child(field))
+        if given.shard is not None and "batch" in made:
+            raise node.child("batch").bad(SHARD_AND_BATCH)
         if given.route is not None:
             for field in ("member", "members", "agent", "needs", "shard"):
                 if field in node.value:

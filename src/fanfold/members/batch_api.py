@@ -1,0 +1,76 @@
+"""Batch services over HTTP: what both APIs share. Each request has a connection of its own: they are few,
+and far between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fanfold.errors import MemberError, Transient
+from fanfold.members.endpoint import http_client
+from fanfold.members.http import OK, Answer
+from fanfold.members.keys import Key
+from fanfold.members.status import ErrorRow, refused
+from fanfold.work.ask import Reply
+from fanfold.work.batch import LineResult
+from fanfold.work.member import Request, Traits
+
+MOST = 2_000_000_000  # bytes of results that are read
+LEAST_SECONDS = 300.0  # for an upload, or results, of a whole batch
+Read = Callable[[Request, bytes], Reply]
+
+
+class BatchApi:
+    """One account's batches. `key` is called for every request and its value is kept nowhere."""
+
+    def __init__(
+        self,
+        traits: Traits,
+        base: str,
+        key: Key,
+        headers: Callable[[str], dict[str, str]],
+        rows: tuple[ErrorRow, ...],
+        whole: Read,
+    ) -> None:
+        self._member, self._timeout = traits.id, max(traits.timeout, LEAST_SECONDS)
+        self._base, self._key, self._headers, self._rows = base, key, headers, rows
+        self._whole = whole
+
+    async def send(
+        self, method: str, path: str, body: bytes = b"", more: Mapping[str, str] = {}
+    ) -> bytes:
+        key = (self._key() or "").strip()
+        http = http_client(self._member, most=MOST)
+        await http.open()
+        try:
+            headers = {**self._headers(key), **more}
+            url = f"{self._base}{path}"
+            if method == "GET":
+                answer = await http.get(url, headers, self._timeout)
+            else:
+                answer = await http.post(url, headers, body, self._timeout)
+        finally:
+            await http.close()
+        if answer.status != OK:
+            raise refused(self._member, answer, self._rows, key)
+        return answer.body
+
+    def unreadable(self, error: ValueError) -> Transient:
+        return Transient(f"{self._member}: what its batch service says cannot be read: {error}")
+
+    def read(self, request: Request, result: LineResult) -> Reply:
+        if result.end == "answered":
+            return self._whole(request, result.body)
+        answer = Answer(result.status, result.body, _no_header)
+        error = refused(self._member, answer, self._rows, (self._key() or "").strip())
+        raise _unbilled(error)
+
+
+def _unbilled(error: MemberError) -> MemberError:
+    """A line that was refused took nothing, whatever such an error means elsewhere."""
+    error.lost, error.cost = False, 0
+    return error
+
+
+def _no_header(name: str) -> Any:
+    return None

@@ -1,0 +1,100 @@
+"""Whole plans by both batch services over HTTP: killed again and again, left with Ctrl-C, late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from signal import SIGINT
+
+import msgspec
+import pytest
+
+from fanfold.testing.batches import BatchTimes
+from fanfold.testing.running import threaded_server
+from tests.faces.cli import fanfold, started
+from tests.flow.batch_kills import (
+    HALF,
+    PRICE,
+    carried_through,
+    check,
+    serving,
+    write_plan,
+)
+
+KINDS = ("anthropic", "openai")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_sixty_moments_nothing_is_paid_twice_or_lost(tmp_path: Path, kind: str) -> None:
+    """Before, during and after submissions, and between the lines of results; the answers to some
+    requests are lost."""
+    with serving(tmp_path) as server:
+        write_plan(tmp_path, server.url, kind, items=2000, lines=160)
+        ended, kills = carried_through(tmp_path, seed=len(kind), kills=60)
+        assert kills == 60
+        assert (ended.code, ended.receipt["passed"], ended.receipt["in_doubt"]) == (0, 2000, 0)
+        assert ended.receipt["maybe_paid_twice"] == 0
+        check(server.books().asked, 2000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_late_is_asked_online_before_the_deadline(tmp_path: Path, kind: str) -> None:
+    """Three of ten lines hang; the others are collected and not asked again."""
+    with serving(tmp_path) as server:
+        write_plan(tmp_path, server.url, kind, 100, 1000, within="12s", late=0.3)
+        ended = fanfold(tmp_path, "run", "plan.yaml", "--json", "--quiet")
+        assert (ended.code, ended.receipt["passed"]) == (0, 100)
+        entries = server.books().asked
+        assert Counter(bool(one.batch) for one in entries if one.billed) == {True: 70, False: 30}
+        assert server.books().paid_twice() == {}
+        assert sum(one.cost for one in entries) == 70 * HALF + 30 * 2 * HALF
+        assert ended.receipt["cost_usd"] == server.books().bill / 1e9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_waits_can_be_left_and_another_process_collects(
+    tmp_path: Path, kind: str
+) -> None:
+    times = BatchTimes(latency=3600.0)
+    with threaded_server(tmp_path / "books", price=PRICE, batches=times) as server:
+        write_plan(tmp_path, server.url, kind, 40, 1000)
+        with started(tmp_path, "run", "plan.yaml", "--name", "r") as run:
+            run.until(lambda: _in_batches(tmp_path) == 40)
+            run.send(SIGINT)
+            left = run.end()
+        assert left.code == 4
+        assert "40 in batches, and a resume collects what comes" in left.out
+        assert "40 asks in batches: `resume` collects them" in left.err
+        assert "in batches  40 in batches, oldest submitted" in fanfold(tmp_path, "status", "r").out
+        server.release()
+        ended = fanfold(tmp_path, "resume", "r", "--json", "--quiet")
+        assert (ended.code, ended.receipt["passed"], ended.receipt["in_doubt"]) == (0, 40, 0)
+        assert ended.receipt["cost_usd"] == server.books().bill / 1e9
+        assert [bool(one.batch) for one in server.books().asked] == [True] * 40
+
+
+def _in_batches(folder: Path) -> int:
+    found = fanfold(folder, "status", "r", "--json")
+    if found.code:
+        return 0
+    told = msgspec.json.decode(found.out)
+    return int(told["in_batches"]["lines"]) if told["in_batches"]["oldest"] else 0
+
+
+def test_a_plan_that_cannot_be_meant_names_its_line(tmp_path: Path) -> None:
+    write_plan(tmp_path, "http://127.0.0.1:1", "openai", 3, 1000, within="soon")
+    ended = fanfold(tmp_path, "run", "plan.yaml")
+    assert (ended.code, ended.err) == (
+        2, "fanfold: plan.yaml:5: a time is such as 90s, 30m or 6h, not 'soon'\n"
+    )  # fmt: skip
+    write_plan(tmp_path, "http://127.0.0.1:1", "openai", 3, 1000)
+    ended = fanfold(tmp_path, "run", "plan.yaml", "--batch", "soon")
+    assert (ended.code, "--batch: a time is such as" in ended.err) == (2, True)
+    roster = tmp_path / "roster.yaml"
+    roster.write_text(roster.read_text().replace(" batch_price: 0.5,", ""))
+    ended = fanfold(tmp_path, "run", "plan.yaml")
+    assert (ended.code, "state `batch_price` in the roster" in ended.err) == (2, True)
+    ended = fanfold(tmp_path, "run", "plan.yaml", "--dry-run")
+    assert (ended.code, "state `batch_price` in the roster" in ended.err) == (2, True)
