@@ -170,7 +170,7 @@ ROSTERS = [
     ("members:\n  - claude\n", "p.yaml:2: a member must be a mapping, not the text 'claude'"),
     (in_member("good_at: a"), "p.yaml:2: a member needs the field `kind`: one of function, "
                               "command, openai, anthropic, replay, claude, codex, gemini, "
-                              "opencode, local"),
+                              "opencode, local, embedding"),
     (in_member("kind: opnai"), "p.yaml:3: unknown kind `opnai`: did you mean `openai`?"),
     (in_member("kind: claude\ntype: writer"),
      "p.yaml:4: unknown type `writer`: did you mean `write`?"),
