@@ -7,9 +7,11 @@ from pathlib import Path
 from signal import SIGKILL
 
 import pytest
+from mcp import Client
 
 from fanfold.testing.running import RunningServer
 from tests.faces.cli import fanfold, started
+from tests.faces.desk import over_stdio
 from tests.faces.project import SHOUT, write_function_project, write_project
 
 
@@ -89,3 +91,47 @@ def test_single_items_are_carried_out_again(tmp_path: Path) -> None:
     receipt = ended.receipt
     assert (receipt["passed"], receipt["failed"], receipt["calls"]) == (3, 1, 1), ended
     assert [one["value"] for one in receipt["result"]] == ["GOOD", "BAD 2", "BOOM"]
+
+
+def test_a_changed_roster_is_taken_up_when_that_is_ordered(
+    folder: Path, server: RunningServer
+) -> None:
+    """What is under way keeps its price, the rest has the new one. A wrong file is refused."""
+    roster = folder / "roster.yaml"
+    with started(folder, "run", "plan.yaml") as run:
+        run.until(lambda: server.totals().in_flight == 3)
+        roster.write_text(roster.read_text().replace("{input: 1000, output: 1000}", "{call: 0.5}"))
+        assert ok(folder, "set", "talk", "roster").endswith(": set roster\n")
+        before = roster.read_text()
+        roster.write_text("members: [{id: m}]\n")
+        refused = fanfold(folder, "set", "talk", "roster")
+        assert refused.code == 2 and "roster.yaml" in refused.err, refused
+        roster.write_text(before)
+        server.release()
+        assert run.end().code == 0
+    cost = fanfold(folder, "status", "talk", "--json").receipt["cost_usd"]
+    assert 1.5 < cost < 1.7, "three by tokens, three at half a dollar each"
+
+
+def test_an_mcp_client_gives_orders_where_that_is_allowed(
+    folder: Path, server: RunningServer
+) -> None:
+    async def act(client: Client) -> list[str]:
+        assert "order" in [tool.name for tool in (await client.list_tools()).tools]
+        said = []
+        for what, value in (("pause", ""), ("set", "budget=50"), ("set", "m=lots"), ("resume", "")):
+            found = await client.call_tool("order", {"run": "talk", "what": what, "value": value})
+            said.append(str(found.structured_content or found.content[0].text))  # type: ignore[union-attr]
+        return said
+
+    async def without(client: Client) -> list[str]:
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+    with started(folder, "run", "plan.yaml") as run:
+        run.until(lambda: server.totals().in_flight == 3)
+        paused, changed, refused, resumed = over_stdio(folder, act, "--orders")
+        assert all("'state': 'done'" in one for one in (paused, changed, resumed))
+        assert "cannot be set" in refused
+        server.release()
+        assert "of $50.00" in run.end().out
+    assert "order" not in over_stdio(folder, without)

@@ -136,8 +136,8 @@ async def _carry_out(
     try:
         async with (
             audience.watch(run),
-            run.taking_orders(),
             follow_roster(run, file, members, audience.warn),
+            run.taking_orders(),
         ):
             await carry_out(run, job.stored.plan, source, audience.say, output)
     except RunStopped:

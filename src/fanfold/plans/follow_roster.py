@@ -18,8 +18,11 @@ EVERY = 1.0  # seconds between two looks at the file
 async def follow_roster(
     run: Run, file: str | None, read: Callable[[], MemberSource], say: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """Members that are added, switched on or off, or given other slots are taken into account. A
-    file that cannot be read, or says something wrong, changes nothing; that is said once."""
+    """Members that are added, switched on or off, or given other slots or prices are taken into account:
+    when the file was changed, and at once when that is ordered. A file that cannot be read, or says
+    something wrong, changes nothing; that is said once."""
+    if file:
+        run.follows_roster(read)
 
     async def follow(path: Path) -> None:
         seen = _stamp(path)

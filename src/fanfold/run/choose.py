@@ -116,15 +116,19 @@ class Chooser:
             await self.tools.get_ready(self.tools_for(terms, self.eligible(who)))
 
     def update(self, source: MemberSource) -> None:
-        """Other members from now on: new ones, and slots, rates and switches of those that are
-        there; whatever else is changed of them counts from the next run on. Where nobody is left for
-        some tasks, those wait for a pause with the reason. Who is not in `source` is switched off."""
+        """Other members from now on: new ones, and slots, rates, switches and prices of those that are
+        there (not the price of an agent, which counts by it while it works); whatever else is changed of
+        them counts from the next run on. Where nobody is left for some tasks, those wait for a pause with
+        the reason. Who is not in `source` is switched off."""
         now, self._source = self._clock.monotonic(), source
-        for id, built in self._built.items():
+        for id, built in tuple(self._built.items()):
             if id in self._tools:
                 continue
             traits = source.traits.get(id) or msgspec.structs.replace(built.traits, enabled=False)
             built.gauge.update(traits, now)
+            if traits.price != built.traits.price and not traits.agent:
+                priced = msgspec.structs.replace(built.traits, price=traits.price)
+                self._built[id] = msgspec.structs.replace(built, traits=priced)
         for who, before in tuple(self._eligible.items()):
             with suppress(BadInput):
                 fresh = self._work_out(who)

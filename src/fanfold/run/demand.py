@@ -165,6 +165,7 @@ class Demand:
         """The members of the run have changed since it was made."""
         assert self.eligible is not None
         self._take(self.eligible.candidates)
+        self._made = None  # their prices may have
 
     def request(self, candidate: Candidate) -> tuple[Request, Amount]:
         """The ask made ready for this member, and its worst case; worked out once."""

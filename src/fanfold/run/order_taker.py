@@ -53,12 +53,13 @@ def _nothing() -> None:
 
 class OrderTaker:
     """Carries out the orders to one run, as its process. `leave`: how that hands the run over to another
-    one; None where it cannot."""
+    one; `read_roster`: reads its members again, and gives what puts them in place. None where it cannot."""
 
     def __init__(self, ctx: Context, governor: Governor) -> None:
         self._ctx, self._governor, self._since = ctx, governor, ctx.clock.now()
         self._waits = WaitNotes(ctx.store, ctx.record.no, ctx.clock, ctx.dispatch)
         self.leave: Callable[[], Effect] | None = None
+        self.read_roster: Callable[[], Effect] | None = None
         self._main: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[None] | None = None  # until the main task is cancelled
 
@@ -270,6 +271,10 @@ class OrderTaker:
         ctx, value = self._ctx, change.value
         if change.name:
             return self._set_part(change), None
+        if change.field == "roster":
+            if self.read_roster is None:
+                raise BadInput("its members are not those of a roster file")
+            return self.read_roster(), None
         if change.field == "concurrency":
             return lambda: ctx.limits.set_concurrency(value), None
         self._refuse_unpriced(value)

@@ -51,14 +51,16 @@ class Change(msgspec.Struct, frozen=True):
     """One thing that is set: of the run (`name` is empty), of a step or of a member."""
 
     name: str
-    field: Literal["budget", "concurrency", "limits", "enabled", "cap"]
+    field: Literal["budget", "concurrency", "limits", "enabled", "cap", "roster"]
     value: Any
     limit: str = ""
 
 
 def parse_change(text: str) -> Change:
     """`budget=5`, `concurrency=8`, `STEP.concurrency=4`, `STEP.budget=2`, `MEMBER.limits.rpm=60`,
-    `MEMBER=off`, `WORKER.max_budget_usd=2`. Names may have dots."""
+    `MEMBER=off`, `WORKER.max_budget_usd=2`; `roster`: its file is read again. Names may have dots."""
+    if text.strip() == "roster":
+        return Change("", "roster", None)
     key, equals, value = (part.strip() for part in text.partition("="))
     name, _, field = key.rpartition(".")
     if equals and field == "budget":
@@ -73,8 +75,8 @@ def parse_change(text: str) -> Change:
         return Change(key, "enabled", value == "on")
     raise BadInput(
         f"{text!r} cannot be set; there are budget=TOTAL, concurrency=N, STEP.budget=TOTAL,"
-        " STEP.concurrency=N, MEMBER.limits.rpm=N (or tpm, concurrency), MEMBER=on|off and"
-        " WORKER.max_budget_usd=USD"
+        " STEP.concurrency=N, MEMBER.limits.rpm=N (or tpm, concurrency), MEMBER=on|off,"
+        " WORKER.max_budget_usd=USD and roster"
     )
 
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -105,8 +99,7 @@ class Run(RunFigures):
         return self._orders.taking(self.settings.restated)
 
     def hands_over(self, leave: Callable[[], Effect]) -> None:
-        """How its process leaves the run to another one: `leave` raises BadInput where it cannot; what
-        it gives back is called when that is on record."""
+        """How its process leaves the run to another one, or why not (BadInput); called when on record."""
         self._orders.leave = leave
 
     # ── members ──
@@ -116,6 +109,10 @@ class Run(RunFigures):
         again. One whose id is there already: its slots, its rates and `enabled` count from now on,
         the rest stays as it was."""
         self.update_members(with_members(self._source, members))
+
+    def follows_roster(self, read: Callable[[], MemberSource]) -> None:
+        """How its members are read again when an operator orders that; `read` may raise BadInput."""
+        self._orders.read_roster = lambda: partial(self.update_members, read())
 
     def update_members(self, source: MemberSource) -> None:
         """Other members from now on, see `Chooser.update`; what is under way goes on."""

@@ -101,6 +101,11 @@ def serve(roster: str | None, key: str | None, budget: str | None, **given: Any)
     "--without", multiple=True, metavar="ID", help="Not this member: it is who delegates."
 )
 @click.option(
+    "--orders",
+    is_flag=True,
+    help="It may pause, change and continue runs of the store, and raise budgets.",
+)
+@click.option(
     "--keys-from", metavar="SOCKET", hidden=True, help="Where `fanfold ask` hands keys over."
 )
 def mcp(http: bool, port: int, token: str | None, keys_from: str | None, **given: Any) -> None:

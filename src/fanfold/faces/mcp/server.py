@@ -86,7 +86,7 @@ def sdk_server(calls: _Calls) -> Server[Any]:
         return types.ListToolsResult(
             tools=[
                 types.Tool(name=tool.name, description=tool.description, input_schema=tool.schema)
-                for tool in tool_list(calls.toolset.desk.menu())
+                for tool in tool_list(calls.toolset.desk.menu(), orders=calls.toolset.takes_orders)
             ]
         )
 

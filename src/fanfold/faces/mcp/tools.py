@@ -39,6 +39,7 @@ from fanfold.patterns.delegate_tools import (
 )
 from fanfold.plans.load import load_plan
 from fanfold.price import dollars, nanos
+from fanfold.run.orders import Verb, WorkerMessage, give
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.work.ask import Tool
@@ -48,12 +49,15 @@ from fanfold.work.task import Budget
 
 _decode = msgspec.json.Decoder().decode
 _RUNS = 20
+ORDERS: tuple[Verb, ...] = ("pause", "resume", "set", "approve", "skip", "tell")
+BY, PATIENCE = "an MCP client", 10.0  # seconds to wait for the answer of the run's process
 _LONGEST = 100_000  # characters of a plan's result that the caller gets
 
 
 class McpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of `fanfold mcp`. The budget is for all calls of its tools, plans too.
-    `concurrency` replaces the roster's `max_concurrency`."""
+    `concurrency` replaces the roster's `max_concurrency`. `orders`: its clients may give orders to runs of
+    the store."""
 
     store: str
     name: str = "delegates"
@@ -64,6 +68,7 @@ class McpOptions(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     concurrency: int | None = None
     parent: str | None = None
+    orders: bool = False
 
 
 class Toolset:
@@ -75,6 +80,10 @@ class Toolset:
         self._one_plan = asyncio.Lock()
         self._store = absolute(options.store)
         self._roster = options.roster and str(Path(options.roster).absolute())
+
+    @property
+    def takes_orders(self) -> bool:
+        return self._options.orders
 
     async def call(self, tool: str, given: dict[str, Any], progress: Progress | None = None) -> Any:
         if (ours := our_name(tool)) in TOOLS:
@@ -93,6 +102,8 @@ class Toolset:
                 return {"run": self.run.record.id, **self._money(), "runs": shown}
             case "report":
                 return self._report(_OneRun.read(given).run)
+            case "order" if self._options.orders:
+                return await self._order(_Order.read(given))
             case _:
                 raise BadInput(f"there is no tool `{tool}`")
 
@@ -102,6 +113,20 @@ class Toolset:
         if stats.budget is not None:
             remaining = dollars(max(0, stats.budget - stats.cost - stats.reserved))
         return {"spent_usd": dollars(stats.cost), "left_usd": remaining}
+
+    async def _order(self, order: _Order) -> dict[str, Any]:
+        """As the command line gives them; what became of it."""
+        if order.what not in ORDERS:
+            raise BadInput(f"{order.what!r} is not an order; there are {', '.join(ORDERS)}")
+        value = order.value
+        if order.what == "tell":
+            value = msgspec.json.encode(WorkerMessage(order.worker, value)).decode()
+        run = self._find(order.run)
+        given = await give(self.run.store, run, BY, order.what, value, within=PATIENCE)
+        if given.state == "refused":
+            raise BadInput(f"{run.name}: {given.said}")
+        waits = "it waits until the run is resumed" if given.state == "given" else ""
+        return {"run": run.id, "order": given.no, "state": given.state, "said": given.said or waits}
 
     # ── plans ──
 
@@ -176,9 +201,23 @@ class Toolset:
         )
 
 
-def tool_list(menu: list[dict[str, Any]]) -> list[Tool]:
+ORDER = Tool(
+    "order",
+    "Give an order to a run of this store, also while it runs: `pause`, `resume`, `approve`; `set` with"
+    " a value such as budget=5, concurrency=8, map.concurrency=4, fast.limits.rpm=60, fast=off, roster;"
+    " `skip` with an item's id; `tell` with a worker and a message for it. On record as yours.",
+    arguments({
+        "run": {"type": "string", "description": "A run's name or id."},
+        "what": {"type": "string", "enum": list(ORDERS)},
+        "value": {"type": "string"}, "worker": {"type": "string", "description": "Of `tell`."},
+    }, "run", "what"),
+)  # fmt: skip
+
+
+def tool_list(menu: list[dict[str, Any]], *, orders: bool = False) -> list[Tool]:
     """The tools as a model reads of them, with the present members in their descriptions."""
     return [
+        *([ORDER] if orders else []),
         *delegation_tools(menu),
         Tool(
             "run_plan",
@@ -227,6 +266,13 @@ def _smaller(stated: Budget, remaining: Budget) -> Budget:
 
 class _Plan(ToolArguments):
     plan: str
+
+
+class _Order(ToolArguments):
+    run: str
+    what: str
+    value: str = ""
+    worker: str = ""
 
 
 class _OneRun(ToolArguments):
