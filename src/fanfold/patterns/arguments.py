@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 TaskHandler: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 """How a task is carried to its outcome: by the run itself, by a vote, by a pattern inside."""
-SHOWN, ROWS = 4_000, 10  # letters of a result that a notebook shows, and rows where it is none
+SHOWN, ROWS, COLUMNS, CELL = 4_000, 10, 12, 200  # of a result, in a notebook: letters, or a table
 
 
 class PatternOptions(TypedDict, total=False):
@@ -226,15 +226,39 @@ class Folded(msgspec.Struct, frozen=True, metaclass=Checked):
         if value is None:
             with suppress(FanfoldError):  # its store is gone
                 value = self.rows()[:ROWS]
-        text = value if isinstance(value, str) else _shown(value)
-        cut = f"{text[:SHOWN]}…" if len(text) > SHOWN else text
         receipt = self.receipt if self.run is None else self.run.closing or self.receipt
-        return f"<pre>{escape(cut)}</pre>{receipt._repr_html_()}"
+        return f"{_result_html(value)}{receipt._repr_html_()}"
 
 
 def _row(part: Part) -> dict[str, Any]:
     fields = part.value if isinstance(part.value, dict) else {"value": part.value}
     return {"id": part.id, "state": "passed", **fields}
+
+
+def _result_html(value: Any) -> str:
+    """Records as a table, of which the first rows and columns are shown; anything else as text."""
+    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
+        text = _cut(value if isinstance(value, str) else _shown(value), SHOWN)
+        return f"<pre>{text}</pre>"
+    names = list(dict.fromkeys(name for one in value[:ROWS] for name in one))[:COLUMNS]
+    head = "".join(f"<th>{_cut(str(name), CELL)}</th>" for name in names)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{_cell(one.get(name))}</td>' for name in names)}</tr>"
+        for one in value[:ROWS]
+    )
+    more = len(value) - ROWS
+    rest = f"<p>… and {more:,} more</p>" if more > 0 else ""
+    return f"<table><tr>{head}</tr>{rows}</table>{rest}"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return _cut(value if isinstance(value, str) else _shown(value), CELL)
+
+
+def _cut(text: str, most: int) -> str:
+    return escape(f"{text[:most]}…" if len(text) > most else text)
 
 
 def _shown(value: Any) -> str:
