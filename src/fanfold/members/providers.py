@@ -3,6 +3,7 @@ otherwise."""
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -11,13 +12,13 @@ import msgspec
 from fanfold.work.media import MediaKind
 
 ProviderName = Literal[
-    "", "azure", "cerebras", "deepseek", "fireworks", "gemini", "groq", "lmstudio", "mistral", "nvidia",
-    "ollama", "openai", "openrouter", "together", "vllm", "xai",
+    "", "azure", "bedrock", "cerebras", "deepseek", "fireworks", "gemini", "groq", "lmstudio", "mistral",
+    "nvidia", "ollama", "openai", "openrouter", "together", "vertex", "vllm", "xai",
 ]  # fmt: skip
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """`host`: its key goes only there and to what is below it. `newest`: it wants
+    """`host`: its key goes only there and to what is below it; `hosts`: a pattern of them. `newest`: it wants
     `max_completion_tokens`. `schemas` False: a schema goes into the prompt. `seed`: what it calls
     that. `usage`: a stream must be told to report usage. `header`: where its key goes, if not into
     the usual one. `media`: the files that its usual models take. `batch`: the part of the price that its
@@ -26,6 +27,7 @@ class Provider(msgspec.Struct, frozen=True):
     base_url: str = ""
     key: str = "none"
     host: str = ""
+    hosts: str = ""
     newest: bool = False
     schemas: bool = True
     seed: str = "seed"
@@ -36,6 +38,8 @@ class Provider(msgspec.Struct, frozen=True):
 
     def is_at(self, url: str) -> bool:
         """Whether an address is its own."""
+        if self.hosts:
+            return re.fullmatch(self.hosts, urlsplit(url).hostname or "") is not None
         found, own = (
             urlsplit(url).hostname or "",
             self.host or urlsplit(self.base_url).hostname or "",
@@ -54,6 +58,12 @@ PROVIDERS: dict[str, Provider] = {
         header="api-key",
         media=_SEEN,
         batch=0.5,
+    ),
+    "bedrock": Provider(
+        "",
+        "env:AWS_BEARER_TOKEN_BEDROCK",
+        newest=True,
+        hosts=r"bedrock-(runtime|mantle)\.[a-z0-9-]+\.(amazonaws\.com|api\.aws)",
     ),
     "cerebras": Provider("https://api.cerebras.ai/v1", "env:CEREBRAS_API_KEY", newest=True),
     "deepseek": Provider("https://api.deepseek.com/v1", "env:DEEPSEEK_API_KEY", schemas=False),
@@ -75,6 +85,12 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "openrouter": Provider("https://openrouter.ai/api/v1", "env:OPENROUTER_API_KEY", media=_SEEN),
     "together": Provider("https://api.together.xyz/v1", "env:TOGETHER_API_KEY"),
+    "vertex": Provider(
+        "",
+        "env:VERTEX_ACCESS_TOKEN",
+        hosts=r"([a-z0-9-]+-)?aiplatform\.googleapis\.com",
+        media=("image",),
+    ),
     "vllm": Provider("http://127.0.0.1:8000/v1"),
     "xai": Provider("https://api.x.ai/v1", "env:XAI_API_KEY"),
 }

@@ -39,7 +39,7 @@ def test_every_provider_is_in_the_table() -> None:
     assert set(get_args(ProviderName)) == set(PROVIDERS)
 
 
-@pytest.mark.parametrize("name", sorted(set(PROVIDERS) - {"", "azure"}))
+@pytest.mark.parametrize("name", sorted(set(PROVIDERS) - {"", "azure", "bedrock", "vertex"}))
 def test_it_sets_address_and_key(tmp_path: Path, name: str) -> None:
     """Without a `kind`, it is openai's."""
     found = fields(tmp_path, f"id: m, provider: {name}, model: x")
@@ -57,8 +57,32 @@ def test_a_key_goes_to_the_hosts_of_its_provider_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "url", "key"),
+    [
+        ("bedrock", "https://bedrock-mantle.us-east-2.api.aws/openai/v1", "AWS_BEARER_TOKEN_BEDROCK"),
+        ("bedrock", "https://bedrock-runtime.us-west-2.amazonaws.com/openai/v1",
+         "AWS_BEARER_TOKEN_BEDROCK"),
+        ("bedrock", "https://bedrock-runtime.s3.eu.amazonaws.com/openai/v1", ""),
+        ("bedrock", "https://bedrock-x.us-west-2.amazonaws.com/openai/v1", ""),
+        ("vertex", "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/"
+         "europe-west1/endpoints/openapi", "VERTEX_ACCESS_TOKEN"),
+        ("vertex", "https://aiplatform.googleapis.com/v1/projects/p/locations/global/endpoints/openapi",
+         "VERTEX_ACCESS_TOKEN"),
+        ("vertex", "https://aiplatform.googleapis.com.evil.example/v1", ""),
+    ],
+)  # fmt: skip
+def test_where_each_account_has_its_address_the_key_goes_to_hosts_of_that_form(
+    tmp_path: Path, name: str, url: str, key: str
+) -> None:
+    found = fields(tmp_path, f"id: m, provider: {name}, model: x, base_url: '{url}'")
+    assert (found.base_url, found.key) == (url, f"env:{key}" if key else "none")
+
+
+@pytest.mark.parametrize(
     ("entry", "said"),
     [
+        ("id: m, provider: bedrock, model: x", "state `base_url`"),
+        ("id: m, provider: vertex, model: x", "state `base_url`"),
         ("id: m, provider: grok, model: x", "unknown provider `grok`"),
         ("id: m, provider: azure, model: x", "state `base_url`"),
         ("id: m, provider: groq", "needs the field `model`"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput
+from fanfold.faces.cli import members_ask
 from fanfold.faces.cli.options import json_option
 from fanfold.faces.cli.orchestrator import leads_by_mcp
 from fanfold.faces.cli.store import opened
@@ -31,6 +33,7 @@ from fanfold.members.route import ORDER, Need, explain, rank
 from fanfold.observe.menu import menu, menu_json
 from fanfold.run.choose import months_used_up
 from fanfold.run.hosts import trouble_with_hosts
+from fanfold.run.loop import run_sync
 from fanfold.work.member import MemberStats, Traits
 from fanfold.work.nearest import remedy
 
@@ -90,6 +93,8 @@ def _past(
 @_store
 @json_option
 @click.option("--check", is_flag=True, help="See whether each can be used from here.")
+@click.option("--ask", is_flag=True, help="With --check: one short call of each, after its cost.")
+@click.option("--yes", is_flag=True, help="With --ask: do not wait for a yes.")
 @click.option("--why", is_flag=True, help="Who would be asked for a task, and why.")
 @click.option("--needs", multiple=True, metavar="WORDS", help="What the task needs; with --why.")
 @click.option(
@@ -98,11 +103,14 @@ def _past(
 @click.option("--allow-paid", is_flag=True, help="Paid members may be used; with --why.")
 def list_members(roster: str | None, store: str, as_json: bool, check: bool, **asked: Any) -> None:
     """The menu: who is there, good at what, at which price, ready or not."""
+    asks, yes = asked.pop("ask"), asked.pop("yes")
     found = find_roster(roster, None, Path.cwd())
     loaded = load_roster(found)
     if task := TaskQuery(**asked):
         return explain_choice(loaded, store, task, as_json)
     traits = {id: entry.traits for id, entry in loaded.entries.items()}
+    if (asks and not check) or (yes and not asks):
+        raise BadInput("`--ask` goes with `--check`, `--yes` with `--ask`")
     trouble = asyncio.run(_check(loaded, found, store)) if check else {}
     used = _used(traits, store)
     if as_json:
@@ -112,9 +120,31 @@ def list_members(roster: str | None, store: str, as_json: bool, check: bool, **a
     else:
         width = shutil.get_terminal_size((100, 24)).columns
         click.echo(menu(traits, trouble, width, used))
+    if asks:
+        _ask(loaded, found, store, trouble, yes)
     if found == DEFAULT_ROSTER:
         click.echo("there is no roster.yaml here: these are fanfold's own", err=True)
     return None
+
+
+def _ask(
+    roster: Roster, file: Path, store: str, trouble: Mapping[str, str | None], yes: bool
+) -> None:
+    """A line for each; exit code 1 when somebody who was asked does not answer."""
+    folder = Path.cwd() if file == DEFAULT_ROSTER else file.parent
+    left_out = members_ask.skipped(roster, trouble)
+    ids = [id for id in roster.entries if id not in left_out]
+    for id, why in left_out.items():
+        click.echo(members_ask.CheckedMember(id, skipped=why).line)
+    if not ids:
+        return
+    whole, unpriced = members_ask.most(roster, ids, folder)
+    members_ask.agree(whole, unpriced, len(ids), yes)
+    found = run_sync(members_ask.ask_all(roster, ids, store, whole))
+    for one in found:
+        click.echo(one.line)
+    if any(one.error is not None for one in found):
+        sys.exit(1)
 
 
 def _used(traits: Mapping[str, Traits], store: str) -> dict[str, int]:
