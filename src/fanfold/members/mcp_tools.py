@@ -135,7 +135,7 @@ class _Session:
         made._holding = asyncio.create_task(made._hold(ready))
         try:
             made._client = await asyncio.shield(ready)
-        except asyncio.CancelledError:
+        except BaseException:  # it could not be started, or nobody waits for it any more
             await made.end()
             raise
         return made
