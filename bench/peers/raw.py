@@ -13,6 +13,7 @@ NOT_OFFERED = {
     "kills": "nothing is kept",
     "cap": "no budget",
     "edit": "nothing is kept",
+    "local": "it is the call of a function",
 }
 
 

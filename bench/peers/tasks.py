@@ -119,6 +119,8 @@ def refusals(peer: Peer, seed: int) -> str:
             ended = here.run("refusals")
             seconds.append(ended.seconds)
             sent = len(asked(here))
+    if ended.answers is None:
+        return f"{ended.why}; {sent} requests"
     return f"{seconds[1] / seconds[0]:.1f} · {500 - len(ended.held)} · {sent}"
 
 
