@@ -111,11 +111,11 @@ def test_records_are_compared_by_their_embeddings(tmp_path: Path) -> None:
 
 
 def test_a_plan_with_embeddings_that_is_killed_pays_for_nothing_twice(tmp_path: Path) -> None:
-    rows = [{"id": str(n), "name": f"thing {n}"} for n in range(60)]
+    rows = [{"id": str(n), "name": f"thing {n}"} for n in range(240)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     plan = f"name: killed\ninput: {{jsonl: rows.jsonl}}\nsteps:\n{EMBED}"
     killed = carried_through(tmp_path, plan, lambda one: Says(), seed=3, roster=ROSTER)
-    assert (killed.receipt.passed, killed.kills) == (60, 3)
+    assert (killed.receipt.passed, killed.kills) == (240, 3)
     again = sum(killed.asked.values()) - len(killed.asked)
     assert again <= killed.receipt.maybe_paid_twice
 
