@@ -27,7 +27,7 @@ EVERYWHERE = {"msgspec", "mcp"}
 # Packages that users install as extras: imported where they are used, never before.
 EXTRAS = {
     "aiohttp_socks", "mcp", "openpyxl", "opentelemetry", "psycopg", "pyarrow", "pydantic", "pypdf",
-    "pyreqwest", "starlette", "uvicorn", "xllamacpp",
+    "pyreqwest", "ray", "starlette", "uvicorn", "xllamacpp",
 }  # fmt: skip
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.

@@ -59,6 +59,7 @@ class Program:
     """`fanfold …` under way. What it writes goes to files, so that it can be read meanwhile."""
 
     process: subprocess.Popen[bytes] | Fork
+    python = sys.executable
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Program:
             here, given = folder.absolute(), environment(folder, env)
             self.process = warm_for(words).start(Call(here, words, given, self._out, self._err))
             return
-        command = [*before, sys.executable, "-m", "fanfold", *words]
+        command = [*before, self.python, "-m", "fanfold", *words]
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 command, cwd=folder, env=environment(folder, env), stdin=subprocess.DEVNULL,

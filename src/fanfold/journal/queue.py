@@ -91,14 +91,19 @@ def misfit(worker: WorkerOffer, member: str, answerer: str, tags: Sequence[str],
     """Why a worker that has a member of this id gets no such ask; "" if it does."""
     if worker.wire != wire:
         return f"the worker's fanfold is {worker.version}, which has another form of asks"
-    if member in worker.members and worker.members[member] != answerer:
-        return f"{member} is {worker.members[member]} there, and {answerer} is asked for"
+    if member in worker.members and (why := misfit_of(member, worker.members[member], answerer)):
+        return why
     if member in worker.members and not set(tags) <= set(worker.tags):
         lacks = ",".join(tag for tag in tags if tag not in worker.tags)
         return (
             f"{member} is asked for with tags that the worker lacks; start it with --tags {lacks}"
         )
     return ""
+
+
+def misfit_of(member: str, there: str, wanted: str) -> str:
+    """Why a member of this id is not the one that is asked for; "" if it is."""
+    return "" if there == wanted else f"{member} is {there} there, and {wanted} is asked for"
 
 
 class RunEnd(Protocol):

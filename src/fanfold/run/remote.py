@@ -8,11 +8,13 @@ from typing import Protocol
 
 from fanfold.errors import BadInput
 from fanfold.journal import opening
+from fanfold.journal.places import scheme_of
 from fanfold.members.kinds import WORKERS
 from fanfold.run.executor import LocalExecutor
 from fanfold.run.hosts import HostGroup
 from fanfold.run.member_sources import MemberSource
 from fanfold.run.queue_client import QueueClient
+from fanfold.run.ray import RayClient
 from fanfold.work.ask import Reply
 from fanfold.work.member import Member, Request, SshHosts, Tell, Traits
 
@@ -76,6 +78,8 @@ class PlacedExecutor(LocalExecutor):
     def _remote(self, traits: Traits) -> Remote:
         if traits.hosts is not None:
             return HostGroup(traits.hosts)
+        if scheme_of(self._place) == "ray":
+            return RayClient(self._place)
         if not opening.server(self._place):
             raise BadInput(
                 f"member {traits.id} is `at: workers`, and the store {self._place} is not on PostgreSQL;"

@@ -25,6 +25,7 @@ from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.extra import missing_extra
 from fanfold.journal import opening
 from fanfold.journal.decide import month_of
+from fanfold.journal.places import scheme_of
 from fanfold.members.edit import add_member, edit_roster, parse_edit
 from fanfold.members.kinds import WORKERS
 from fanfold.members.providers import PROVIDERS
@@ -34,6 +35,7 @@ from fanfold.observe.menu import menu, menu_json
 from fanfold.run.choose import months_used_up
 from fanfold.run.hosts import trouble_with_hosts
 from fanfold.run.loop import run_sync
+from fanfold.run.ray import trouble_with_ray
 from fanfold.work.member import MemberStats, Traits
 from fanfold.work.nearest import remedy
 
@@ -164,7 +166,10 @@ async def _check(roster: Roster, file: Path, store: str) -> dict[str, str | None
     ids = [id for id, one in roster.entries.items() if not one.traits.at]
     found = await asyncio.gather(*(roster.trouble_with(id, folder=folder) for id in ids))
     troubles = dict(zip(ids, found, strict=True))
-    if placed:
+    place = roster.settings.queue or store
+    if placed and scheme_of(place) == "ray":
+        troubles |= dict.fromkeys((one.id for one in placed), await trouble_with_ray(place))
+    elif placed:
         queue = opening.open_queue(roster.settings.queue or store).state()
         troubles |= {one.id: queue.trouble(one) for one in placed}
     said = await asyncio.gather(*(trouble_with_hosts(one) for one in on_hosts))
