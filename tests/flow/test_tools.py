@@ -235,13 +235,16 @@ def test_a_plain_function_that_hangs_does_not_hold_up_the_run(
 
     wait = threading.Event()
 
+    ended: list[bool] = []
+
     def hangs() -> str:
-        wait.wait(LONG)
+        ended.append(wait.wait(LONG))
         return "late"
 
     script.says = calling([("hangs", {})])
     try:
         said, _ = run(tmp_path, server, tools=[ff.tool(hangs, timeout=0.2)])
+        assert ended == []  # nor is it waited for when the run ends
     finally:
         wait.set()
     assert json.loads(said) == {"error": "no result within 0.2 s"}

@@ -10,7 +10,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, get_type_hints
@@ -182,7 +185,7 @@ async def _call_function(
     if inspect.iscoroutinefunction(target):
         found = await target(**named)
     else:
-        found = await asyncio.to_thread(target, **named)
+        found = await _in_thread(partial(target, **named))
         found = await found if hasattr(found, "__await__") else found
     if isinstance(found, str):
         return ToolResult(found)
@@ -190,6 +193,36 @@ async def _call_function(
         return ToolResult("" if found is None else _encode(found).decode())
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolFailure(f"it gave a {type(found).__name__}, which is not JSON: {error}") from None
+
+
+async def _in_thread(call: Callable[[], Any]) -> Any:
+    """In a thread of its own, which nobody waits for when its time is over, nor at the end of the run:
+    those of asyncio would be waited for."""
+    loop, context = asyncio.get_running_loop(), copy_context()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(found: Any, error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(found)
+        else:
+            done.set_exception(error)
+
+    def work() -> None:
+        found: Any = None
+        error: Exception | None = None
+        try:
+            found = context.run(call)
+        except StopIteration as raised:  # no future can hold one
+            error = RuntimeError(f"it raised StopIteration: {raised}")
+        except Exception as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: nobody asks any more
+            loop.call_soon_threadsafe(settle, found, error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await done
 
 
 def _dumped(value: Any) -> Any:
