@@ -31,7 +31,7 @@ class HeldBatch(NamedTuple):
 class ServiceOnClock:
     """`takes(prompt)`: seconds until a line is done; None: never. `named`: it keeps our names, as OpenAI
     does. `lose`: so many submissions are accepted without an answer. `refuse`: prompts of lines that it
-    refuses."""
+    refuses. `busy`: so many cancellations are not taken."""
 
     most_lines, most_bytes = 1000, 10_000_000
 
@@ -47,7 +47,7 @@ class ServiceOnClock:
         self.held: dict[str, HeldBatch] = {}
         self.cancelled: dict[str, float] = {}
         self.refuse: Callable[[str], bool] = lambda prompt: False
-        self.looks = 0
+        self.looks = self.busy = 0
 
     async def submit(self, name: str, lines: Sequence[BatchLine]) -> BatchState:
         id = f"b{len(self.held)}"
@@ -69,6 +69,9 @@ class ServiceOnClock:
         return self._state(id)
 
     async def cancel(self, id: str) -> None:
+        if self.busy:
+            self.busy -= 1
+            raise Transient("server error")
         self.cancelled.setdefault(id, self._clock.now())
 
     async def results(self, id: str) -> list[LineResult]:

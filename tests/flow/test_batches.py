@@ -175,6 +175,14 @@ def test_a_deadline_holds_over_a_pause(tmp_path: Path) -> None:
     assert receipt.maybe_paid_twice == 0
 
 
+def test_a_cancellation_that_is_not_taken_is_tried_again(tmp_path: Path) -> None:
+    service = ServiceOnClock(VirtualClock(), late)
+    service.busy = 3
+    member = Batching(service)
+    receipt = played(scene(tmp_path, member, how={"batch": "4h"}), VirtualClock())
+    assert (receipt.passed, paid_once(service, member, 40)) == (40, (28, 12))
+
+
 # ── nothing is forgotten ─────────────────────────────────────────────────────────────────────
 
 

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from fanfold.clock import Clock
-from fanfold.errors import MemberError, RateLimited, StoreError, TimedOut, Transient
+from fanfold.errors import MemberError, RateLimited, StoreError, Terminal, TimedOut, Transient
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.submissions import (
@@ -294,11 +294,13 @@ class Submission:
         return self._due - need - self._clock.now()
 
     async def _cancel(self) -> None:
-        """A service that refuses this has ended the batch by itself."""
-        self._cancelled = True
+        """One that cannot be cancelled now is tried again after the next look, which says whether it has
+        ended by itself."""
         await self._note("cancelling")
-        with suppress(MemberError):
-            await self._service.cancel(self._id)
+        with suppress(Transient, RateLimited, TimedOut):
+            with suppress(Terminal):
+                await self._service.cancel(self._id)
+            self._cancelled = True
 
     async def _looked(self) -> BatchState:
         try:
