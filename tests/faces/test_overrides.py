@@ -164,7 +164,9 @@ def test_a_fleet_takes_none_of_them(folder: Path) -> None:
     for command in ("run", "launch"):
         ended = fanfold(folder, command, ".", "--limit", "1")
         assert (ended.code, ended.out) == (2, "")
-        assert ended.err.startswith("fanfold: --limit, --input, --set and -j are for plans")
+        assert ended.err.startswith(
+            "fanfold: --limit, --input, --set, --batch and -j are for plans"
+        )
 
 
 # ── stdin ────────────────────────────────────────────────────────────────────────────────────

@@ -179,7 +179,8 @@ def test_a_store_without_checksums_opens_and_its_replies_are_reused(memory_path:
     change(memory_path, "alter table attempts drop column took")
     change(memory_path, "drop table beats")
     change(memory_path, "drop table prompts")
-    for column in ("hedge_of", "lost", "queue", "shared", "saved", "shard"):
+    change(memory_path, "drop index attempts_submitted")
+    for column in ("hedge_of", "lost", "queue", "shared", "saved", "shard", "submission"):
         change(memory_path, f"alter table attempts drop column {column}")
     change(memory_path, "drop table log")
     change(memory_path, "drop index outcomes_notable")
@@ -190,6 +191,8 @@ def test_a_store_without_checksums_opens_and_its_replies_are_reused(memory_path:
     change(memory_path, "drop table sums")
     change(memory_path, "drop table waits")
     change(memory_path, "alter table runs drop column tags")
+    change(memory_path, "drop table attached")
+    change(memory_path, "drop table submissions")
     change(memory_path, f"pragma user_version = {names().index('checksums')}")
     receipt = play(replace(scene, name="later"))
     assert (receipt.status, receipt.result, len(provider.sent)) == ("complete", truth, 5)

@@ -103,8 +103,9 @@ class MemberBatches:
         self.back += self._lines.pop(span, None) is not None
 
     def figures(self) -> InBatches:
+        """Lines that are on their way to a service count too: a resume finds them."""
         sent = [one.since for one in self._lines.values() if one.since]
-        return InBatches(len(sent), 0, min(sent, default=None), self.back)
+        return InBatches(len(self._lines), 0, min(sent, default=None), self.back)
 
     def leave(self, why: str) -> None:
         """Nobody waits any more. What is being sent comes to its end first; see `Submission`."""

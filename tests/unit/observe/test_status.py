@@ -106,7 +106,7 @@ def test_programs_get_the_same_as_json(summaries: list[RunSummary]) -> None:
             " cost $0.001540 (contract-027, step map, member haiku)",
             "planned": 40, "done": 27, "passed": 27,
             "cost_usd": 0.0135, "cost_at_most": False, "budget_usd": 0.015, "started": "2025-06-15T15:06:40Z",
-            "seconds": 8.0, "resumable": True,
+            "seconds": 8.0, "resumable": True, "tags": [],
         }
     ]  # fmt: skip
     shown = json.loads(overview_json(summaries))
