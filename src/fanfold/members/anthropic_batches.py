@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -89,7 +88,7 @@ class AnthropicBatches(BatchApi):
         after = ""
         while True:
             more = f"&after_id={after}" if after else ""
-            page = self._decoded(
+            page = self.decoded(
                 _page, await self.send("GET", f"/messages/batches?limit={PAGE}{more}")
             )
             states = [one.state for one in page.data]
@@ -103,20 +102,14 @@ class AnthropicBatches(BatchApi):
 
     async def results(self, id: str) -> list[LineResult]:
         body = await self.send("GET", f"/messages/batches/{id}/results")
-        return [_result(one) for one in self._decoded(_lines, body)]
+        return [_result(one) for one in self.decoded(_lines, body)]
 
     async def cancel(self, id: str) -> None:
         await self.send("POST", f"/messages/batches/{id}/cancel")
 
     def _state(self, body: bytes) -> BatchState:
-        found: BatchState = self._decoded(_batch, body).state
+        found: BatchState = self.decoded(_batch, body).state
         return found
-
-    def _decoded(self, decode: Any, body: bytes) -> Any:
-        try:
-            return decode(body)
-        except ValueError as error:
-            raise self.unreadable(error) from None
 
 
 def _result(line: _Line) -> LineResult:

@@ -4,7 +4,7 @@ and far between."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from fanfold.errors import MemberError, Transient
 from fanfold.members.endpoint import http_client
@@ -18,6 +18,7 @@ from fanfold.work.member import Request, Traits
 MOST = 2_000_000_000  # bytes of results that are read
 LEAST_SECONDS = 300.0  # for an upload, or results, of a whole batch
 Read = Callable[[Request, bytes], Reply]
+T = TypeVar("T")
 
 
 class BatchApi:
@@ -55,8 +56,12 @@ class BatchApi:
             raise refused(self._member, answer, self._rows, key)
         return answer.body
 
-    def unreadable(self, error: ValueError) -> Transient:
-        return Transient(f"{self._member}: what its batch service says cannot be read: {error}")
+    def decoded(self, decode: Callable[[bytes], T], body: bytes) -> T:
+        try:
+            return decode(body)
+        except ValueError as error:
+            what = f"{self._member}: what its batch service says cannot be read: {error}"
+            raise Transient(what) from None
 
     def read(self, request: Request, result: LineResult) -> Reply:
         if result.end == "answered":

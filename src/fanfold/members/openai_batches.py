@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import msgspec
 
@@ -102,7 +101,7 @@ class OpenAIBatches(BatchApi):
         )
         kind, form = _form(f"{name}.jsonl", b"".join(parts))
         # An upload alone asks for nothing: whatever became of it, it may be repeated
-        file = self._decoded(_file, await self.send("POST", "/files", form, {"content-type": kind}))
+        file = self.decoded(_file, await self.send("POST", "/files", form, {"content-type": kind}))
         wanted = {
             "input_file_id": file.id,
             "endpoint": PATH,
@@ -116,7 +115,7 @@ class OpenAIBatches(BatchApi):
         after = ""
         while True:
             more = f"&after={after}" if after else ""
-            page = self._decoded(_page, await self.send("GET", f"/batches?limit={PAGE}{more}"))
+            page = self.decoded(_page, await self.send("GET", f"/batches?limit={PAGE}{more}"))
             states = [one.state for one in page.data]
             found += [one for one in states if one.created >= created and one.id not in known]
             if not page.has_more or not states or states[-1].created < created:
@@ -128,26 +127,20 @@ class OpenAIBatches(BatchApi):
 
     async def results(self, id: str) -> list[LineResult]:
         """Of both files. A line that is in neither was not done."""
-        batch: _Batch = self._decoded(_batch, await self.send("GET", f"/batches/{id}"))
+        batch: _Batch = self.decoded(_batch, await self.send("GET", f"/batches/{id}"))
         found: list[LineResult] = []
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
                 body = await self.send("GET", f"/files/{file}/content")
-                found += [_result(one) for one in self._decoded(_lines, body)]
+                found += [_result(one) for one in self.decoded(_lines, body)]
         return found
 
     async def cancel(self, id: str) -> None:
         await self.send("POST", f"/batches/{id}/cancel")
 
     def _state(self, body: bytes) -> BatchState:
-        found: BatchState = self._decoded(_batch, body).state
+        found: BatchState = self.decoded(_batch, body).state
         return found
-
-    def _decoded(self, decode: Any, body: bytes) -> Any:
-        try:
-            return decode(body)
-        except ValueError as error:
-            raise self.unreadable(error) from None
 
 
 def _result(line: _Line) -> LineResult:
