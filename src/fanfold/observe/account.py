@@ -3,11 +3,9 @@ are made of it."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any
 
 import msgspec
 
@@ -31,10 +29,7 @@ MOST_ITEMS = 100
 MOST_REPLIES = 10_000
 MOST_DOUBTS = 50
 MOST_REVISED = 20
-MOST_QUOTES = 3
 CAUGHT: tuple[State, ...] = ("kicked", "unjudged", "failed")
-_PLACE = re.compile(r"`([^`]{1,200})`")
-_STEP = re.compile(r"\[(\d{1,9})\]|([^.\[\]]+)")
 
 
 class MemberWork(msgspec.Struct, frozen=True):
@@ -116,30 +111,9 @@ def doubtful(read: ReportQuestions, summary: RunSummary) -> list[AttemptRecord]:
     return [one for one in found if one.no not in unsent][:MOST_DOUBTS]
 
 
-def quotes(one: EndedItem, most: int = 400) -> list[str]:
-    """What the reply values at the places that the reasons name; else its beginning."""
-    if one.value is None:
-        return []
-    places = [place for reason in one.reasons for place in _PLACE.findall(reason)]
-    values = [_at(one.value, place) for place in dict.fromkeys(places)]
-    found = [inline(value) for value in values if value is not None] or [inline(one.value)]
-    return [_cut(text, most) for text in found[:MOST_QUOTES] if text.strip()]
-
-
-def _at(value: Any, place: str) -> Any:
-    """The value at `findings[2].evidence`; None where there is none."""
-    for number, name in _STEP.findall(place):
-        if number and isinstance(value, list) and int(number) < len(value):
-            value = value[int(number)]
-        elif name and isinstance(value, dict):
-            value = value.get(name)
-        else:
-            return None
-    return value
-
-
-def _cut(text: str, most: int) -> str:
-    text = " ".join(text.split())
+def excerpt(one: EndedItem, most: int = 400) -> str:
+    """How the reply begins; empty where there is none. What was wrong in it is in the reasons."""
+    text = "" if one.value is None else " ".join(inline(one.value).split())
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from fanfold.journal.answers import AttemptRecord, EndedItem
 from fanfold.journal.questions import ReportQuestions
-from fanfold.observe.account import Caught, MemberWork, RunAccount, doubtful, quotes
+from fanfold.observe.account import Caught, MemberWork, RunAccount, doubtful, excerpt
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
@@ -175,11 +175,10 @@ def _caught(caught: Caught) -> list[str]:
 def _caught_table(ended: tuple[EndedItem, ...]) -> list[str]:
     rows = [
         [cell(one.id, 60), one.state, cell("; ".join(one.reasons), 300),
-         " / ".join(f"“{cell(text, 160)}”" for text in quotes(one, 160)), cell(one.member, 40),
-         money(one.cost)]
+         cell(excerpt(one, 160), 160), cell(one.member, 40), money(one.cost)]
         for one in ended
     ]  # fmt: skip
-    titles = ["item", "outcome", "reasons", "what the reply said", "member", "cost"]
+    titles = ["item", "outcome", "reasons", "how the reply begins", "member", "cost"]
     return table(titles, rows, right=1)
 
 

@@ -1,4 +1,4 @@
-"""What the reply said at the places that the gate's reasons name."""
+"""All that a report of a run says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.journal.answers import EndedItem
-from fanfold.observe.account import quotes
+from fanfold.observe.account import excerpt
 from tests.unit.observe.runs import accounted, reviewed
 
 
@@ -14,17 +14,10 @@ def ended(value: Any, *reasons: str) -> EndedItem:
     return EndedItem("i", "kicked", reasons, "m", 0, value)
 
 
-def test_a_reason_that_names_a_place_is_shown_what_stands_there() -> None:
-    value = {"findings": [{"evidence": "one"}, {"evidence": "two  three"}], "n": 7}
-    assert quotes(ended(value, "`findings[1].evidence` is not in the text", "`n` is 7")) == [
-        "two three", "7",
-    ]  # fmt: skip
-
-
-def test_else_the_reply_is_shown_from_its_beginning() -> None:
-    assert quotes(ended("prose " * 100, "the reply is not JSON"), 20) == ["prose prose prose p…"]
-    assert quotes(ended({"a": 1}, "missing or empty: `b`", "`a[3].c` too")) == ["a: 1"]
-    assert quotes(ended(None, "503")) == quotes(ended(" ", "the reply is empty")) == []
+def test_a_reply_is_shown_from_its_beginning() -> None:
+    assert excerpt(ended("prose " * 100, "the reply is not JSON"), 20) == "prose prose prose p…"
+    assert excerpt(ended({"a": 1}, "missing or empty: `b`")) == "a: 1"
+    assert excerpt(ended(None, "503")) == excerpt(ended(" ", "the reply is empty")) == ""
 
 
 def test_a_run_s_account_is_whole(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fanfold.journal.answers import EndedItem
-from fanfold.observe.account import MOST_ITEMS, Caught, MemberWork, RunAccount, Times, quotes
+from fanfold.observe.account import MOST_ITEMS, Caught, MemberWork, RunAccount, Times, excerpt
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
@@ -167,12 +167,11 @@ def _caught(caught: Caught) -> Iterator[str]:
         return
     ids = naming([one.id for one in caught.ended])
     columns = [HtmlColumn("item", ids), HtmlColumn("outcome", "short"), HtmlColumn("reasons", "long"),
-               HtmlColumn("what the reply said", "long"), HtmlColumn("member"),
+               HtmlColumn("how the reply begins", "long"), HtmlColumn("member"),
                HtmlColumn("cost", "num")]  # fmt: skip
     rows = [
         (one.id, one.state, Html("<br>".join(esc(reason[:600]) for reason in one.reasons)),
-         Html("<br>".join(f"<q>{esc(text)}</q>" for text in quotes(one))), one.member or "",
-         money(one.cost))
+         excerpt(one), one.member or "", money(one.cost))
         for one in caught.ended
     ]  # fmt: skip
     made = [row_html(columns, row) for row in rows]

@@ -82,9 +82,7 @@ th button{all:unset;cursor:pointer;font:inherit;color:inherit}
 th button:focus-visible{outline:2px solid var(--accent)}
 th[aria-sort] button::after{content:" \\2191"}
 th[aria-sort=descending] button::after{content:" \\2193"}
-q{quotes:"\\201c" "\\201d"}
 .said{color:var(--soft)}
-.said q{color:var(--ink)}
 .chart td,.chart th{border-bottom:0;padding-top:.16rem;padding-bottom:.16rem;vertical-align:middle}
 .chart th{width:1%;min-width:7rem;white-space:nowrap}
 .chart .plot{padding-right:.8rem;min-width:8rem;width:100%;max-width:none}

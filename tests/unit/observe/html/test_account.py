@@ -63,7 +63,7 @@ def test_all_sections_of_a_run_with_all_kinds_of_outcomes(tmp_path: Path) -> Non
     )
     assert parts["What the gate caught"].text == (
         "What the gate caught 1 item passed after a kick-back: contract-001."
-        " item outcome reasons what the reply said member cost"
+        " item outcome reasons how the reply begins member cost"
         " contract-002 kicked missing or empty: `evidence` severity: medium, clause: a | b haiku $0.0010"
         " contract-003 failed 503: overloaded | try again `later` (after 4 attempts) $0.00"
         f" contract-005 unjudged {STUMBLED}"
