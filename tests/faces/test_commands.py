@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from fanfold.faces.cli.main import SECTIONS
 from fanfold.price import dollars
 from fanfold.testing.books import ServerBooks
 from fanfold.testing.running import RunningServer, threaded_server
@@ -350,11 +351,10 @@ def test_demo_runs_without_a_key_and_leaves_its_report(tmp_path: Path) -> None:
 def test_help_and_version(tmp_path: Path) -> None:
     helped = fanfold(tmp_path, "--help")
     assert (helped.code, helped.err) == (0, "")
-    listed = re.findall(r"^  (\w+)  ", helped.out.split("Commands:")[1], re.MULTILINE)
-    assert listed == [
-        "run", "init", "graph", "schema", "resume", "pause", "set", "tell", "approve", "skip", "retry",
-        "launch", "kill", "relaunch", "status", "ui", "show", "runs", "store", "report", "worker",
-        "workers", "view", "feed", "tree", "tune", "members", "ask", "mcp", "serve", "skill", "local",
-        "demo", "completion", "new",
-    ]  # fmt: skip
+    _, *sections = re.split(r"^(?=\w.*:$)", helped.out.partition("--help")[2], flags=re.MULTILINE)
+    listed = {
+        text.partition(":")[0]: re.findall(r"^  (\w+)  ", text, re.MULTILINE) for text in sections
+    }
+    assert listed == {title: list(commands) for title, commands in SECTIONS.items()}
+    assert list(listed)[:2] == ["First steps", "Run a plan"] and listed["Run a plan"][0] == "run"
     assert fanfold(tmp_path, "run", "--help").code == 0

@@ -75,7 +75,7 @@ def test_bash_offers_verbs_options_runs_and_members(
 
 
 def test_every_verb_is_offered_with_its_options(project: Path) -> None:
-    listed = fanfold(project, "--help").out.partition("Commands:\n")[2]
+    listed = fanfold(project, "--help").out.partition("First steps:\n")[2]
     verbs = [
         line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "
     ]

@@ -16,61 +16,82 @@ from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError, S
 from fanfold.faces.cli.terminal import HELP, Debug, debuggable, guard, put_in_place
 from fanfold.work.nearest import remedy
 
-COMMANDS = {
-    "run": ("fanfold.faces.cli.run:run", "Run a plan."),
-    "init": ("fanfold.faces.cli.examples:init", "Write a small plan that runs without a key."),
-    "graph": ("fanfold.faces.cli.preview:graph", "Draw a plan."),
-    "schema": ("fanfold.faces.cli.preview:schema", "Print the JSON Schema of a file, for editors."),
-    "resume": (
-        "fanfold.faces.cli.run:resume",
-        "Continue a run after a crash, a pause or a kill.",
-    ),
-    "pause": ("fanfold.faces.cli.orders:pause", "Send nothing new until the run is resumed."),
-    "set": ("fanfold.faces.cli.orders:set_", "Change budget, concurrency or limits of a run."),
-    "tell": ("fanfold.faces.cli.orders:tell", "Give a worker a message."),
-    "approve": ("fanfold.faces.cli.orders:approve", "Say yes to a stage larger than foreseen."),
-    "skip": ("fanfold.faces.cli.orders:skip", "Leave items of a run out."),
-    "retry": ("fanfold.faces.cli.run:retry", "Carry some items of a run out again."),
-    "launch": ("fanfold.faces.cli.launch:launch", "Start a run in the background."),
-    "kill": ("fanfold.faces.cli.workers:kill", "End a worker, or a whole run."),
-    "relaunch": ("fanfold.faces.cli.workers:relaunch", "Start one worker again."),
-    "status": ("fanfold.faces.cli.status:status", "List all runs, or show one."),
-    "ui": ("fanfold.faces.cli.ui:ui", "Show the runs in the browser, live."),
-    "show": (
-        "fanfold.faces.cli.report:show",
-        "Show one item: input, prompt, reply, verdict, cost.",
-    ),
-    "runs": ("fanfold.faces.cli.runs:runs", "List all runs, or remove some."),
-    "store": ("fanfold.faces.cli.stores:store", "Copy a store, or check one."),
-    "report": ("fanfold.faces.cli.report:report", "A run's report, as Markdown or HTML."),
-    "worker": (
-        "fanfold.faces.cli.worker:worker",
-        "Carry out asks of runs on other machines.",
-    ),
-    "workers": ("fanfold.faces.cli.worker:workers", "List the workers of a queue."),
-    "view": ("fanfold.faces.cli.workers:view", "Show what one worker says and does."),
-    "feed": ("fanfold.faces.cli.workers:feed", "Show the events of all workers as they happen."),
-    "tree": ("fanfold.faces.cli.report:tree", "Show which run, step and attempt started what."),
-    "tune": ("fanfold.faces.cli.tune:tune", "Find the cheapest members that are good enough."),
-    "members": (
-        "fanfold.faces.cli.members:members",
-        "List the members: skills and prices.",
-    ),
-    "ask": ("fanfold.faces.cli.ask:ask", "Send one request to the best orchestrator."),
-    "mcp": ("fanfold.faces.cli.servers:mcp", "Serve the members to an agent, over MCP."),
-    "serve": (
-        "fanfold.faces.cli.servers:serve",
-        "Serve the members as an OpenAI-compatible endpoint.",
-    ),
-    "skill": ("fanfold.faces.cli.skill:skill", "Teach Claude Code and Codex to use fanfold."),
-    "local": (
-        "fanfold.faces.cli.local:local",
-        "Set up the embedded model, which needs no account.",
-    ),
-    "demo": ("fanfold.faces.cli.examples:demo", "Run an example application; needs no account."),
-    "completion": ("fanfold.faces.cli.complete:completion", "Completion for bash, zsh and fish."),
-    "new": ("fanfold.faces.cli.examples:new", "Copy an example application to change it."),
+SECTIONS = {
+    "First steps": {
+        "demo": (
+            "fanfold.faces.cli.examples:demo",
+            "Run an example application; needs no account.",
+        ),
+        "init": ("fanfold.faces.cli.examples:init", "Write a small plan that runs without a key."),
+        "new": ("fanfold.faces.cli.examples:new", "Copy an example application to change it."),
+        "local": (
+            "fanfold.faces.cli.local:local",
+            "Set up the embedded model, which needs no account.",
+        ),
+        "skill": ("fanfold.faces.cli.skill:skill", "Teach Claude Code and Codex to use fanfold."),
+        "completion": (
+            "fanfold.faces.cli.complete:completion",
+            "Completion for bash, zsh and fish.",
+        ),
+    },
+    "Run a plan": {
+        "run": ("fanfold.faces.cli.run:run", "Run a plan."),
+        "launch": ("fanfold.faces.cli.launch:launch", "Start a run in the background."),
+        "resume": (
+            "fanfold.faces.cli.run:resume",
+            "Continue a run after a crash, a pause or a kill.",
+        ),
+        "graph": ("fanfold.faces.cli.preview:graph", "Draw a plan."),
+        "schema": (
+            "fanfold.faces.cli.preview:schema",
+            "Print the JSON Schema of a file, for editors.",
+        ),
+        "tune": ("fanfold.faces.cli.tune:tune", "Find the cheapest members that are good enough."),
+    },
+    "See what happens": {
+        "status": ("fanfold.faces.cli.status:status", "List all runs, or show one."),
+        "ui": ("fanfold.faces.cli.ui:ui", "Show the runs in the browser, live."),
+        "show": (
+            "fanfold.faces.cli.report:show",
+            "Show one item: input, prompt, reply, verdict, cost.",
+        ),
+        "report": ("fanfold.faces.cli.report:report", "A run's report, as Markdown or HTML."),
+        "tree": ("fanfold.faces.cli.report:tree", "Show which run, step and attempt started what."),
+        "view": ("fanfold.faces.cli.workers:view", "Show what one worker says and does."),
+        "feed": (
+            "fanfold.faces.cli.workers:feed",
+            "Show the events of all workers as they happen.",
+        ),
+    },
+    "Steer a run": {
+        "pause": ("fanfold.faces.cli.orders:pause", "Send nothing new until the run is resumed."),
+        "set": ("fanfold.faces.cli.orders:set_", "Change budget, concurrency or limits of a run."),
+        "approve": ("fanfold.faces.cli.orders:approve", "Say yes to a stage larger than foreseen."),
+        "retry": ("fanfold.faces.cli.run:retry", "Ask again for some items of a run."),
+        "skip": ("fanfold.faces.cli.orders:skip", "Leave items of a run out."),
+        "tell": ("fanfold.faces.cli.orders:tell", "Give a worker a message."),
+        "kill": ("fanfold.faces.cli.workers:kill", "End a worker, or a whole run."),
+        "relaunch": ("fanfold.faces.cli.workers:relaunch", "Start one worker again."),
+    },
+    "Who answers": {
+        "members": ("fanfold.faces.cli.members:members", "List the members: skills and prices."),
+        "ask": ("fanfold.faces.cli.ask:ask", "Send one request to the best orchestrator."),
+        "serve": (
+            "fanfold.faces.cli.servers:serve",
+            "Serve the members as an OpenAI-compatible endpoint.",
+        ),
+        "mcp": ("fanfold.faces.cli.servers:mcp", "Serve the members to an agent, over MCP."),
+    },
+    "Stores and other machines": {
+        "runs": ("fanfold.faces.cli.runs:runs", "List all runs, or remove some."),
+        "store": ("fanfold.faces.cli.stores:store", "Copy a store, or check one."),
+        "worker": ("fanfold.faces.cli.worker:worker", "Carry out asks of runs on other machines."),
+        "workers": ("fanfold.faces.cli.worker:workers", "List the workers of a queue."),
+    },
 }
+"""The commands as help lists them."""
+
+COMMANDS = {name: one for section in SECTIONS.values() for name, one in section.items()}
 COMPLETE = "__complete"  # what shells ask on Tab; see complete.py
 REFUSED, STOPPED, PAUSED = 2, 3, 4
 MOST_LETTERS = 1600  # of a complaint
@@ -117,8 +138,12 @@ class Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(width), line) for name, (_, line) in commands.items()]
+                )
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
