@@ -51,7 +51,7 @@ def tab(project: Path, *words: str) -> list[str]:
     ("words", "offered"),
     [
         (["sta"], ["status"]),
-        (["re"], ["resume", "retry", "relaunch", "report"]),
+        (["re"], ["resume", "report", "retry", "relaunch"]),
         (["status", "--w"], ["--watch"]),
         (["status", ""], [r"my\ run"]),
         (["status", "--json", "m"], [r"my\ run"]),
