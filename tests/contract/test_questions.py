@@ -85,6 +85,7 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "list_items": [(1, ItemFilter()), (1, ItemFilter("failed")), (1, ItemFilter("passed", "I")),
                    (1, ItemFilter("pending", place=(1, 1), before=True))],
     "step_tally": [(1,)], "step_notes": [(1,)], "costs_over_time": [(1, 0.25, 0.7)], "spending": [(0.0,)],
+    "reply_costs": [(1,), (2,)],
 }  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def test_one_item_is_shown_from_its_input_to_its_cost(project: Project) -> None:
     assert lines[0].startswith("i0 in talk (")
     assert lines[2] == "input: items.jsonl:1"
     assert "step map: passed" in lines
-    at = lines.index("prompt, rendered again; it is what was sent")
+    at = lines.index("prompt to m, rendered again; it is what was sent")
     assert lines[at + 1] == "  Say word 0"
     assert lines[lines.index("reply of m (test-model)") + 1] == "  good"
     titles, attempt = lines[-2:]
@@ -80,15 +80,41 @@ def test_one_item_is_shown_from_its_input_to_its_cost(project: Project) -> None:
     assert attempt.split()[-1] == "named"
 
 
-def test_a_reply_that_was_kicked_back_is_shown_with_the_prompt_that_it_answered(
+def test_a_reply_that_was_kicked_back_is_shown_with_its_prompt_and_what_the_gate_said(
     project: Project,
 ) -> None:
     (step,) = shown(project.folder, "talk", "i1")["steps"]
-    (prompt,) = step["prompts"]
+    first, again = step["prompts"]
     assert (step["state"], step["calls"], step["reply"]["text"]) == ("passed", 2, "good")
-    assert (prompt["state"], prompt["messages"][0]["content"]) == ("matches", "Say word 1")
-    assert prompt["reply"]["text"] == "bad"
+    assert (first["state"], first["messages"][0]["content"]) == ("matches", "Say word 1")
+    assert (first["reply"]["text"], first["reasons"]) == ("bad", ["the reply does not match ^good"])
+    assert (again["state"], again["member"], again["reply"]) == ("matches", "m", None)
+    assert [one["role"] for one in again["messages"]] == ["user", "assistant", "user"]
     assert [one["state"] for one in step["attempts"]] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("keep", ["", "keep: prompts\n"])
+def test_an_escalation_is_shown_with_the_replies_of_each_member(
+    project: Project, tmp_path: Path, keep: str
+) -> None:
+    """The same question to two members: each with its own reply, also when nothing was kept."""
+    folder = tmp_path / "project"
+    write_project(folder, project.server.url)
+    plan = (folder / "plan.yaml").read_text().replace("      concurrency", GATE)
+    plan = plan.replace("      concurrency", "      escalate: [b]\n      concurrency")
+    (folder / "plan.yaml").write_text(keep + plan)
+    roster = folder / "roster.yaml"
+    member = roster.read_text().partition("\n")[2]
+    roster.write_text(
+        roster.read_text() + member.replace("id: m", "id: b").replace("test-model", "better")
+    )
+    assert fanfold(folder, "run", "plan.yaml", "--quiet").code == 1
+    (step,) = shown(folder, "talk", "i2")["steps"]
+    prompts = step["prompts"]
+    assert [one["member"] for one in prompts] == ["m", "m", "b"]
+    assert [len(one["messages"]) for one in prompts] == [1, 3, 1]
+    assert [one["reply"] and one["reply"]["text"] for one in prompts] == ["bad", "bad", None]
+    assert (step["state"], step["member"], step["calls"]) == ("kicked", "b", 3)
 
 
 def test_an_item_that_did_not_pass_says_why(project: Project) -> None:
@@ -169,7 +195,7 @@ def test_looking_runs_no_code_of_the_users(tmp_path: Path) -> None:
     (step,) = found["steps"]
     assert (step["reply"], step["member"]) == ({"text": "GOOD"}, "shout")
     assert step["prompts"] == [
-        {"state": "matches", "messages": [], "note": "", "member": "", "reply": None}
+        {"state": "matches", "messages": [], "note": "", "member": "", "reply": None, "reasons": []}
     ]
 
 

@@ -191,8 +191,14 @@ def test_two_runs_of_a_plan_are_compared_item_by_item(tmp_path: Path) -> None:
     assert fanfold(tmp_path, "run", "plan.yaml", "--quiet").code == 1
     with served(tmp_path) as found:
         page = found.page("/compare")
-    assert "1 item of 3 differ: 1 better, 0 worse" in page
-    assert ">two<" in page.partition("Items that differ")[2]
+        link = page.partition("better <b>1</b>")[0].rpartition('href="')[2].partition('"')[0]
+        better = found.page(link.replace("&amp;", "&"))
+    assert "worse <b>0</b>" in page and "Of 3 items that ended in both runs" in page
+    plan = page.partition("What differs in the plan")[2].partition("</section>")[0]
+    assert "map.gate[0].regex.pattern" in plan and plan.count("<tr>") == 2, "nothing else"
+    assert "<ins>Z0-9</ins>" in plan
+    for shown in (page, better):
+        assert ">two<" in shown.partition("Items that differ")[2]
 
 
 def test_the_workers_of_a_fleet_are_shown_with_what_they_wait_for(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ MOST_LINES = 60
 class Diff(msgspec.Struct, frozen=True):
     """A worker's branch against the commit that it began with. `stat` is git's own summary, with
     what is not committed yet; `new` are untracked files. `parents`: whose work was in that
-    commit. `trouble`: why there is no diff."""
+    commit. `trouble`: why there is no diff. `lines`: those added and removed, for each file in git."""
 
     branch: str
     folder: str
@@ -255,6 +255,14 @@ class Diff(msgspec.Struct, frozen=True):
     new: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()
     trouble: str = ""
+    lines: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def short(self) -> str:
+        """`3 files +40 −2, 1 new`; "" where nothing has changed. Of a binary file no lines are counted."""
+        added, gone = (sum(int(one[n]) for one in self.lines if one[n] != "-") for n in (0, 1))
+        known = [f"{count(len(self.lines), 'file')} +{added:,} −{gone:,}"] if self.lines else []
+        return ", ".join(known + ([f"{len(self.new):,} new"] if self.new else []))
 
 
 def diff_of(store: Path, span: str, member: str) -> Diff:
@@ -269,13 +277,20 @@ def diff_of(store: Path, span: str, member: str) -> Diff:
         )
     try:
         base = _base(folder) if begun is None else begun.commit
-        stat = _git(folder, "diff", "--stat=100", base).splitlines()
+        told = _git(folder, "diff", "--numstat", "--stat=100", base).splitlines()
+        stat = [line for line in told if "\t" not in line]
         new = _git(folder, "ls-files", "--others", "--exclude-standard").splitlines()
     except OSError as error:
         return msgspec.structs.replace(made, trouble=f"git failed: {error}")
     return msgspec.structs.replace(
-        made, base=base, stat=tuple(stat[-MOST_LINES:]), new=tuple(new[:MOST_LINES])
-    )
+        made, base=base, stat=tuple(stat[-MOST_LINES:]), new=tuple(new[:MOST_LINES]),
+        lines=tuple(_counted(line) for line in told if line.count("\t") >= 2),
+    )  # fmt: skip
+
+
+def _counted(line: str) -> tuple[str, str]:
+    added, removed, _ = line.split("\t", 2)
+    return added, removed
 
 
 def _base(folder: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -214,6 +214,13 @@ class KeptPrompt(msgspec.Struct, frozen=True):
     messages: tuple[Message, ...]
 
 
+class GivenReply(msgspec.Struct, frozen=True):
+    """A recorded reply, and who gave it."""
+
+    member: str
+    reply: Reply
+
+
 class StepOutcome(msgspec.Struct, frozen=True):
     """How an item ended at a step. `reply`: the one behind it, by its run, its member and the time
     when it came, which is the time when its attempt ended; None where no single reply is."""
@@ -313,7 +320,7 @@ class MemberTotal(msgspec.Struct, frozen=True):
 
 class DaySpending(msgspec.Struct, frozen=True):
     """What one member took at one step of a run on one day (UTC, counted from 1970). Of the cost: what
-    was paid for no reply, what is in doubt, and what came too late."""
+    was paid for no reply, what is in doubt, and what came too late. `saved`: by prompt caches."""
 
     day: int
     run: int
@@ -326,6 +333,16 @@ class DaySpending(msgspec.Struct, frozen=True):
     in_doubt: int
     late: int
     tokens: int
+    saved: int = 0
+
+
+class ReplyCosts(NamedTuple):
+    """Of one run, in nano-dollars: what replies took that were kicked back, and what those replies had
+    taken that were on record already, in the run they were made for; and how many these are."""
+
+    kicked: int = 0
+    reused: int = 0
+    items: int = 0
 
 
 class CallHistory(msgspec.Struct, frozen=True):

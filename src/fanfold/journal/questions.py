@@ -13,6 +13,7 @@ from fanfold.journal.answers import (
     CallTime,
     DaySpending,
     EndedItem,
+    GivenReply,
     ItemFilter,
     KeptPrompt,
     KnownReply,
@@ -23,6 +24,7 @@ from fanfold.journal.answers import (
     MonthUse,
     OrderRecord,
     PlannedItem,
+    ReplyCosts,
     Spent,
     StepEnding,
     StepOutcome,
@@ -31,7 +33,6 @@ from fanfold.journal.answers import (
 )
 from fanfold.journal.facts import AttemptState, NoteWaits, OrderState, RunRecord
 from fanfold.journal.submissions import InBatches, SubmissionRecord
-from fanfold.work.ask import Reply
 from fanfold.work.member import MemberStats
 from fanfold.work.outcome import Missing, Part, Saving, State
 
@@ -206,8 +207,9 @@ class ReportQuestions(RunQuestions, Protocol):
     def item_attempts(self, run: int, id: str) -> list[AttemptRecord]:
         """All attempts at asks that the item was in, in their order."""
 
-    def replies_to(self, keys: Iterable[bytes]) -> dict[bytes, Reply]:
-        """The newest recorded reply to each of these asks, whoever gave it, in whichever run."""
+    def replies_to(self, keys: Iterable[bytes]) -> dict[bytes, list[GivenReply]]:
+        """The recorded replies to each of these asks, whoever gave them, in whichever run: the newest
+        last."""
 
     def kept_prompts(self, run: int, id: str) -> list[KeptPrompt]:
         """In the order in which they were sent; none where the plan does not keep them."""
@@ -259,3 +261,5 @@ class ReportQuestions(RunQuestions, Protocol):
 
     def spending(self, start: float) -> list[DaySpending]:
         """Of all runs, from the attempts that began at `start` or later."""
+
+    def reply_costs(self, run: int) -> ReplyCosts: ...

@@ -11,15 +11,17 @@ _UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
 
 
 def usd(amount: float, *, at_most: bool = False) -> str:
-    """`$0.41`; below ten cents as many digits as say something: `$0.0123`, `$0.000006`. `at_most`:
-    it is a bound, not what was billed: `≤$0.41`."""
+    """`$0.41`; below ten cents as many digits as say something: `$0.0123`, `$0.000030`, `$0.000006`.
+    `at_most`: it is a bound, not what was billed: `≤$0.41`."""
     return ("≤" if at_most else "") + _dollars(amount)
 
 
 def _dollars(amount: float) -> str:
     if amount >= 0.1 or abs(amount - round(amount, 2)) < 1e-10:
         return f"${amount:,.2f}"
-    return f"${amount:.4f}" if amount >= 0.0001 else f"${amount:.9f}".rstrip("0")
+    if amount >= 0.0001:
+        return f"${amount:.4f}"
+    return f"${amount:.6f}" if amount >= 0.00001 else f"${amount:.9f}".rstrip("0")
 
 
 def money(nanos: int, *, at_most: bool = False) -> str:

@@ -76,6 +76,7 @@ def prompt_lines(prompt: PromptView) -> list[str]:
         lines += message_lines(message, len(prompt.messages) > 1)
     if prompt.reply is not None:
         lines += _reply(prompt.reply, "reply, which did not count")
+        lines += [f"  kicked back: {one_line(reason, 1000)}" for reason in prompt.reasons]
     return lines
 
 

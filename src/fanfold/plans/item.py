@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.journal.answers import AttemptRecord, KeptPrompt, PlannedItem, StepEnding
+from fanfold.journal.answers import AttemptRecord, GivenReply, KeptPrompt, PlannedItem, StepEnding
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.questions import ReportQuestions
@@ -22,14 +22,15 @@ from fanfold.plans.plan import Plan
 from fanfold.plans.prepare import Stored, stored_with
 from fanfold.plans.reading import inspecting_resolver
 from fanfold.plans.ready import Ready
+from fanfold.plans.retrace import NONE_YET, keys_of, retraced
 from fanfold.plans.steps.kind import OwnItem
 from fanfold.plans.steps.plan_entry import AnyStep
 from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
-from fanfold.work.ask import Ask, Takes
+from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, Source, hash_of
 from fanfold.work.nearest import alike
+from fanfold.work.task import Task
 
-_TAKES: tuple[Takes, ...] = ("messages", "items", "both")
 _SPOOLED = ("command", "http")
 KEEP = "state `keep: prompts` in the plan to have prompts stored"
 CHANGED = "the input has changed since, so this is not what was sent"
@@ -110,15 +111,17 @@ class _Item:
         self,
         name: str,
         ending: StepEnding | None,
-        ask: Ask | str | None,
+        ask: Ask | Task | str | None,
         kept: list[KeptPrompt],
         tried: list[AttemptRecord],
         given: InputView,
     ) -> StepView:
         number = self._names.index(name)
         sent = [one for one in kept if one.step == number]
-        prompts = self._sent(sent, ending) if sent else self._rendered(ask, ending, given)
         attempts = tuple(one for one in tried if one.step == number)
+        prompts = (
+            self._sent(sent, ending) if sent else self._made_again(ask, ending, given, attempts)
+        )
         if ending is None:
             return StepView(name, prompts=prompts, attempts=attempts)
         return StepView(
@@ -130,14 +133,26 @@ class _Item:
 
     def _sent(self, sent: list[KeptPrompt], ending: StepEnding | None) -> tuple[PromptView, ...]:
         replies = self._read.replies_to(one.key for one in sent)
-        last = None if ending is None else ending.key
+        last = None if ending is None else (ending.key, ending.member)
         return tuple(
             PromptView(
                 "stored", one.messages, "", one.member,
-                None if one.key == last else replies.get(one.key),
+                None if (one.key, one.member) == last else _by(one.member, replies.get(one.key)),
             )
             for one in sent
         )  # fmt: skip
+
+    def _made_again(
+        self,
+        ask: Ask | Task | str | None,
+        ending: StepEnding | None,
+        given: InputView,
+        tried: tuple[AttemptRecord, ...],
+    ) -> tuple[PromptView, ...]:
+        if isinstance(ask, Task):
+            found = () if given.note else retraced(self._read, ask, ending, tried)
+            return found or self._rendered(ask.ask, ending, given)
+        return self._rendered(ask, ending, given)
 
     def _rendered(
         self, ask: Ask | str | None, ending: StepEnding | None, given: InputView
@@ -145,20 +160,25 @@ class _Item:
         if ask is None or isinstance(ask, str):
             why = ask or "it is not known how it was made"
             return (PromptView("unknown", note=f"{why}; {KEEP}"),)
-        keys = {ask.key(takes) for takes in _TAKES}
+        keys = keys_of(ask)
         replies = self._read.replies_to(keys)
         if ending is not None and ending.key in keys:
             return (PromptView("matches", ask.messages),)
         if replies:  # the first ask of several: what came back was kicked back
-            return (PromptView("matches", ask.messages, reply=next(iter(replies.values()))),)
+            given_first = next(iter(replies.values()))[-1]
+            return (
+                PromptView(
+                    "matches", ask.messages, member=given_first.member, reply=given_first.reply
+                ),
+            )
         if given.note:
             return (PromptView("changed", ask.messages, CHANGED),)
         if ending is not None and ending.key is not None:
             note = f"it is not what was sent: it depends on more than the item; {KEEP}"
             return (PromptView("changed", ask.messages, note),)
-        return (PromptView("unchecked", ask.messages, "no reply is on record to check it against"),)
+        return (PromptView("unchecked", ask.messages, NONE_YET),)
 
-    def _asks(self, item: Item | None) -> Iterator[tuple[str, Ask | str]]:
+    def _asks(self, item: Item | None) -> Iterator[tuple[str, Ask | Task | str]]:
         """By step: what it was asked there, or why that is not known."""
         if self._stored is None:
             return
@@ -169,7 +189,7 @@ class _Item:
         if self._planned.of == "input" and item is not None:
             yield from self._through(plan, item)
 
-    def _through(self, plan: Plan, item: Item) -> Iterator[tuple[str, Ask | str]]:
+    def _through(self, plan: Plan, item: Item) -> Iterator[tuple[str, Ask | Task | str]]:
         """An item of the input, through the steps as far as it came."""
         first = next((n for n, step in enumerate(plan.steps) if step.takes_items), None)
         if first is None:
@@ -177,7 +197,7 @@ class _Item:
         seen, earlier = item, Values()
         for step in leg(plan.steps, first):
             for name, asking in step.item_asks():
-                yield name, _asked(plan, asking, seen)
+                yield name, _asked(plan, name, asking, seen)
                 if name not in self._values:
                     return
                 earlier[name] = self._values[name]
@@ -252,10 +272,22 @@ def _own(step: AnyStep, id: str) -> OwnItem | None:
     return next((own for own in step.own_items() if own.id == id), None)
 
 
-def _asked(plan: Plan, asking: Asking | str, item: Item) -> Ask | str:
+def _asked(plan: Plan, step: str, asking: Asking | str, item: Item) -> Ask | Task | str:
+    """With its terms, where these are known without an import."""
     if isinstance(asking, str):
         return asking
+    ready = Ready(plan, {}, None, inspecting_resolver)
     try:
-        return Ready(plan, {}, None, inspecting_resolver).prompt(asking).ask((item,))
+        ask = ready.prompt(asking).ask((item,))
+        known = asking.schema_type is None
+        return Task(item.id, ask, ready.terms(asking, step)) if known else ask
     except FanfoldError as error:
         return f"it cannot be rendered: {error}"
+
+
+def _by(member: str, given: list[GivenReply] | None) -> Reply | None:
+    """The newest of that member's; of another one if it has none."""
+    newest = given[::-1] if given else []
+    return next(
+        (one.reply for one in newest if one.member == member), newest[0].reply if newest else None
+    )

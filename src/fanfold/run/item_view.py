@@ -17,13 +17,14 @@ is on record, there is no reply to compare it with, or it is another one. `unkno
 
 class PromptView(msgspec.Struct, frozen=True):
     """A request. `note` says how far it can be relied on; `reply`: what came back for it, where that
-    is not the reply that counts."""
+    is not the reply that counts; `reasons`: why its gate refused that, where it is known."""
 
     state: PromptState
     messages: tuple[Message, ...] = ()
     note: str = ""
     member: str = ""
     reply: Reply | None = None
+    reasons: tuple[str, ...] = ()
 
 
 class InputView(msgspec.Struct, frozen=True):

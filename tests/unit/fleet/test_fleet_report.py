@@ -192,7 +192,9 @@ def test_the_changes_of_a_worktree_are_those_since_it_was_made(tmp_path: Path) -
     assert found == Diff(
         "fanfold/RUN/w-7", str(tree), base,
         (" a.txt | 1 +", " b.txt | 1 +", " 2 files changed, 2 insertions(+)"), ("c.txt",),
+        lines=(("1", "0"), ("1", "0")),
     )  # fmt: skip
+    assert found.short == "2 files +2 −0, 1 new"
     assert git(tree, "status", "--porcelain") == before
 
 

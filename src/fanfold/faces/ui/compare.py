@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from fanfold.faces.ui.changes import plan_changes, side_by_side
 from fanfold.faces.ui.reading import StoreReader
 from fanfold.faces.ui.seen import SeenRun, seen_run
 from fanfold.faces.ui.shell import (
     UiPage,
+    address,
+    chips,
     item_path,
     linked,
     outcome_bar,
@@ -31,11 +34,13 @@ from fanfold.work.outcome import STATES, Receipt
 MOST = 10_000
 MOST_ROWS = 200
 MOST_CHOICES = 200
+MOST_TEXT = 300
+TURNS = {"": "all", "worse": "worse", "better": "better", "other": "another reply only"}
 _GOOD = ("passed", "skipped")
 
 
 def compare_page(reader: StoreReader, view: StoreView, query: Mapping[str, str]) -> UiPage:
-    """`a` and `b` are runs; without them, the last two of one name."""
+    """`a` and `b` are runs; without them, the last two of one name. `turn`: one of TURNS."""
     every = view.read.runs()[::-1]
     a, b = _chosen(every, query.get("a", ""), query.get("b", ""))
     form = _form(every[:MOST_CHOICES], a, b)
@@ -45,18 +50,40 @@ def compare_page(reader: StoreReader, view: StoreView, query: Mapping[str, str])
         body.append(note("Choose two runs: of one plan, best, before and after a change."))
     else:
         first, second = (seen_run(reader, view, one, query) for one in (a, b))
-        found = reader.later(("compare", a.no, b.no), lambda own: _compared(own, first, second))
+        turn = query.get("turn", "") if query.get("turn") in TURNS else ""
+        key = ("compare", a.no, b.no, turn)
+        found = reader.later(key, lambda own: _compared(own, first, second, turn))
         body.append(found.value or note("They are being compared."))
         follow = "*" if first.runs_now or second.runs_now else ""
         late = first.late or second.late or found.late
     return UiPage(title="Compare", at="/compare", body="\n".join(body), follow=follow, late=late)
 
 
-def _compared(view: StoreView, a: SeenRun, b: SeenRun) -> str:
+def _compared(view: StoreView, a: SeenRun, b: SeenRun, turn: str) -> str:
     a, b = (
         msgspec.structs.replace(one, view=one.reader.over(view, one.record.no)) for one in (a, b)
     )
-    return panel("Both", _both(a, b)) + panel("Items that differ", "".join(_items(a, b)))
+    return (
+        panel("Both", _both(a, b))
+        + panel("What differs in the plan", _plans(a.record, b.record))
+        + panel("Items that differ", "".join(_items(a, b, turn)))
+    )
+
+
+def _plans(a: RunRecord, b: RunRecord) -> str:
+    """What was changed between the two: prompts, members, gates."""
+    found = plan_changes(a, b)
+    if not found:
+        known = a.plan and b.plan
+        return note("Nothing: both were started with the same.") if known else ""
+    columns = [
+        HtmlColumn("field", "head mid"),
+        HtmlColumn("before", "long"),
+        HtmlColumn("after", "long"),
+    ]
+    return table(
+        columns, [(name, *side_by_side(x, y)) for name, x, y in found[:40]], "compare diff"
+    )
 
 
 def _chosen(
@@ -127,23 +154,28 @@ def _times(before: float, after: float) -> str:
     return f"{(after - before) / before:+.0%}".replace("-", "−") if before else ""
 
 
-def _items(a: SeenRun, b: SeenRun) -> Iterator[str]:
+def _items(a: SeenRun, b: SeenRun, turn: str) -> Iterator[str]:
     before, after = ({one.id: one for one in _ended(seen)} for seen in (a, b))
     shared = [id for id in after if id in before]
-    changed = [id for id in shared if _differs(before[id], after[id])]
-    worse = [id for id in changed if _turned(before[id], after[id]) < 0]
-    better = [id for id in changed if _turned(before[id], after[id]) > 0]
+    turned: dict[str, list[str]] = {"worse": [], "better": [], "other": []}
+    for id in shared:
+        if _differs(before[id], after[id]):
+            turned[_turned(before[id], after[id])].append(id)
+    every = [id for ids in turned.values() for id in ids]
+    many = {"": len(every), **{name: len(ids) for name, ids in turned.items()}}
+    yield chips(
+        (address("/compare", a=a.record.id, b=b.record.id, turn=key), f"{name} <b>{many[key]:,}</b>",
+         key == turn)
+        for key, name in TURNS.items()
+    )  # fmt: skip
+    yield note(f"Of {count(len(shared), 'item')} that ended in both runs.")
     only = len(before) + len(after) - 2 * len(shared)
-    yield (
-        f'<p class="sum">{count(len(changed), "item")} of {len(shared):,} differ: {len(better):,} better,'
-        f" {len(worse):,} worse, {len(changed) - len(better) - len(worse):,} with another reply only.</p>"
-    )
     if only:
         yield note(f"{count(only, 'item')} ended in one of the runs only.")
-    order = [*worse, *better, *(id for id in changed if id not in {*worse, *better})]
+    order = turned.get(turn, every)
     if order:
         rows = [_row(a, b, before[id], after[id]) for id in order[:MOST_ROWS]]
-        yield table(_COLUMNS, rows, "compare")
+        yield table(_COLUMNS, rows, "compare diff")
     if len(order) > MOST_ROWS:
         yield note(f"… and {len(order) - MOST_ROWS:,} more")
     if max(len(before), len(after)) == MOST:
@@ -164,19 +196,29 @@ def _differs(one: EndedItem, other: EndedItem) -> bool:
     return one.state != other.state or one.value != other.value
 
 
-def _turned(one: EndedItem, other: EndedItem) -> int:
-    """1: it is better now, -1: it is worse."""
-    return (other.state in _GOOD) - (one.state in _GOOD)
+def _turned(one: EndedItem, other: EndedItem) -> str:
+    """How it is now: `better`, `worse`, or another reply only."""
+    return {1: "better", -1: "worse"}.get((other.state in _GOOD) - (one.state in _GOOD), "other")
 
 
 def _row(a: SeenRun, b: SeenRun, one: EndedItem, other: EndedItem) -> Sequence[str]:
-    sides = [_side(seen, ended) for seen, ended in ((a, one), (b, other))]
+    before, after = _text(one), _text(other)
+    alike = bool(one.reasons) == bool(other.reasons)
+    texts = side_by_side(before, after) if alike else (Html(esc(before)), Html(esc(after)))
+    ends = ((a, one, texts[0]), (b, other, texts[1]))
+    sides = [_side(seen, ended, text) for seen, ended, text in ends]
     change = other.cost - one.cost
     sign = "+" if change > 0 else "−" if change < 0 else ""
-    return one.id, *sides, f"{sign}{money(abs(change))}" if change else "same"
+    id = linked(item_path(b.record.id, one.id), one.id)
+    return id, *sides, f"{sign}{money(abs(change))}" if change else "same"
 
 
-def _side(seen: SeenRun, one: EndedItem) -> Html:
-    to = linked(item_path(seen.record.id, one.id), "show", "sub")
+def _text(one: EndedItem) -> str:
+    """Why it did not pass, or what was replied."""
     text = "; ".join(one.reasons) if one.reasons else "" if one.value is None else inline(one.value)
-    return Html(f"{pill(state_name(one.state), f'o-{one.state}')} {to}<br>{esc(text[:300])}")
+    return text[:MOST_TEXT] + ("…" if len(text) > MOST_TEXT else "")
+
+
+def _side(seen: SeenRun, one: EndedItem, text: Html) -> Html:
+    to = linked(item_path(seen.record.id, one.id), "show", "sub")
+    return Html(f"{pill(state_name(one.state), f'o-{one.state}')} {to}<br>{text}")

@@ -11,6 +11,7 @@ from fanfold.faces.ui.runs import age
 from fanfold.faces.ui.seen import SeenRun
 from fanfold.faces.ui.shell import (
     UiPage,
+    chips,
     copied,
     crumbs,
     linked,
@@ -23,9 +24,10 @@ from fanfold.faces.web import RequestRefused
 from fanfold.fleet.look import RunSnapshot, numbers_of
 from fanfold.fleet.report import diff_of
 from fanfold.fleet.run_plan import run_plan
-from fanfold.fleet.status import cost_of_cap, elapsed_of, ordered, state_counts, status_word
+from fanfold.fleet.status import Sort, cost_of_cap, elapsed_of, ordered, state_counts, status_word
 from fanfold.fleet.stream import GLYPHS, WorkerStream
 from fanfold.fleet.worker_view import WorkerFiles, WorkerView
+from fanfold.journal.contract import StoreView
 from fanfold.observe.amounts import clock_time, count, duration, money
 from fanfold.observe.html.page import esc, note
 from fanfold.observe.html.plots import bar
@@ -33,6 +35,11 @@ from fanfold.observe.html.tables import pairs
 from fanfold.run.inherited import store_words
 from fanfold.work.picture import levels
 
+SORTS: dict[Sort, str] = {
+    "attention": "needs attention first", "cost": "most expensive first", "name": "by name",
+    "planned": "as planned",
+}  # fmt: skip
+_GLYPHS = GLYPHS | {"tool": "▸ "}
 MOST_CARDS = 200
 MOST_DRAWN = 80
 MOST_LINES = 300
@@ -59,13 +66,35 @@ def workers_tab(seen: SeenRun) -> Iterator[str]:
     words += [f"{stuck:,} without output"] if stuck else []
     cost = sum(one.cost.usd or 0 for one in found)
     yield f'<p class="sum">{esc(", ".join(words))}; {money(cost)} together</p>'
-    cards = "".join(_card(seen, one) for one in ordered(found, "attention")[:MOST_CARDS])
+    stated = seen.query.get("sort", "")
+    sort: Sort = next((one for one in SORTS if one == stated), "attention")
+    yield chips(
+        (run_path(seen.record.id, tab="workers", sort=key), name, key == sort)
+        for key, name in SORTS.items()
+    )
+    changes = _changes(seen, found)
+    cards = "".join(
+        _card(seen, one, changes.get(one.id, "")) for one in ordered(found, sort)[:MOST_CARDS]
+    )
     yield f'<div class="cards">{cards}</div>'
     if any(one.depends_on for one in found) and len(found) <= MOST_DRAWN:
         yield panel("What waits for what", dag_svg(seen, found))
 
 
-def _card(seen: SeenRun, one: WorkerView) -> str:
+def _changes(seen: SeenRun, workers: Sequence[WorkerView]) -> dict[str, str]:
+    """What each has changed in git so far, in short. Git takes its time, so it may be a moment old."""
+    store = seen.view.files.absolute()
+    begun = [one for one in workers if one.isolated and one.span][:MOST_DRAWN]
+    if not begun:
+        return {}
+
+    def looked(_: StoreView) -> dict[str, str]:
+        return {one.id: diff_of(store, one.span, one.member).short for one in begun}
+
+    return seen.reader.later((seen.record.no, "changes"), looked).value or {}
+
+
+def _card(seen: SeenRun, one: WorkerView, changes: str) -> str:
     to = worker_path(seen.record.id, one.id)
     took, heard = elapsed_of(one, seen.now), one.heard
     figures = [
@@ -79,7 +108,7 @@ def _card(seen: SeenRun, one: WorkerView) -> str:
         cap = bar([share], f"{share:.0%} of what it may spend", ["bad" if one.over else "s0"])
     said = one.waits or one.error or one.last
     style = "bad-text" if one.error and not one.waits else ""
-    by = " · ".join(filter(None, (one.member, one.model)))
+    by = " · ".join(filter(None, ("" if one.member == one.id else one.member, one.model, changes)))
     return (
         f'<article class="card {_style(one)}" data-row><h3>{linked(to, one.id)}'
         f'{pill(status_word(one).lower(), _style(one))}</h3><p class="meta">{esc(by)}</p>'
@@ -103,21 +132,31 @@ def dag_svg(seen: SeenRun, workers: Sequence[WorkerView]) -> str:
         level = levels(parents)
     except FanfoldError:
         return ""
-    at: dict[str, tuple[int, int]] = {}
-    rows = [0] * (max(level.values()) + 1)
-    for one in workers:
-        column = level[one.id]
-        at[one.id] = (column * (WIDE + GAP_X) + 1, rows[column] * (TALL + GAP_Y) + 1)
-        rows[column] += 1
-    width = len(rows) * (WIDE + GAP_X) - GAP_X + 2
-    height = max(rows) * (TALL + GAP_Y) - GAP_Y + 2
+    at = _places(parents, level)
+    columns = max(level.values()) + 1
+    width, height = (
+        max(one[n] for one in at.values()) + size + 1 for n, size in enumerate((WIDE, TALL))
+    )
     edges = "".join(_edge(at[up], at[id]) for id, above in parents.items() for up in above)
     nodes = "".join(_node(seen, one, *at[one.id]) for one in workers)
-    label = f"{count(len(workers), 'worker')} in {count(len(rows), 'level')}"
+    label = f"{count(len(workers), 'worker')} in {count(columns, 'level')}"
     return (
         f'<div class="wide"><svg class="dag" role="img" width="{width}" height="{height}"'
         f' viewBox="0 0 {width} {height}"><title>{label}</title>{edges}{nodes}</svg></div>'
     )
+
+
+def _places(
+    parents: Mapping[str, Sequence[str]], level: Mapping[str, int]
+) -> dict[str, tuple[int, int]]:
+    """The corner of each: beside those it waits for, as far as there is room."""
+    at: dict[str, tuple[int, int]] = {}
+    for column in range(max(level.values()) + 1):
+        own = [id for id in parents if level[id] == column]
+        own.sort(key=lambda id: sum(at[up][1] for up in parents[id]) / max(1, len(parents[id])))
+        for row, id in enumerate(own):
+            at[id] = (column * (WIDE + GAP_X) + 1, row * (TALL + GAP_Y) + 1)
+    return at
 
 
 def _edge(start: tuple[int, int], end: tuple[int, int]) -> str:
@@ -152,7 +191,8 @@ def worker_page(seen: SeenRun) -> UiPage:
         crumbs(("/", "Runs"), (run_path(seen.record.id), seen.record.name), (up, "workers")),
         f"<h1>{esc(id)}</h1>",
         f'<p class="lead">{pill(status_word(one).lower(), _style(one))}{esc(one.waits or one.error)}</p>',
-        worker_controls(seen, one), message_form(seen, one), last_answer(seen, id),
+        f'<div class="controls">{worker_controls(seen, one)}{message_form(seen, one)}</div>',
+        last_answer(seen, id),
         '<div class="grid">', panel("Worker", _figures(seen, one)),
         panel("Commands", "".join(_commands(seen, one))), "</div>",
         panel("Changes so far", "".join(_diff(seen, one))),
@@ -214,7 +254,7 @@ def _log(files: WorkerFiles | None) -> Iterator[str]:
         return
     lines = "".join(
         f'<li class="{event.told.kind}"><time>{clock_time(event.at)}</time>'
-        f"<span>{esc(GLYPHS[event.told.kind] + event.told.text[:4000])}</span></li>"
+        f"<span>{esc(_GLYPHS[event.told.kind] + event.told.text[:4000])}</span></li>"
         for event in events
     )
     yield f'<ol class="events" tabindex="0" data-end>{lines}</ol>'

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.faces.ui.shell import tally_bar
@@ -12,17 +15,25 @@ from fanfold.observe.amounts import count, usd
 from fanfold.observe.html.page import esc
 from fanfold.plans.drawing.picture import picture
 from fanfold.plans.prepare import stored_with
+from fanfold.price import dollars
 from fanfold.work.outcome import STATES, Receipt, StepAccount
 from fanfold.work.picture import Box
 
 
-def flow_html(view: StoreView, record: RunRecord, receipt: Receipt) -> str:
-    """By the plan that it was started with; of a script, the steps that it has named so far."""
+def flow_html(
+    view: StoreView, record: RunRecord, receipt: Receipt, reserved: Mapping[int, int]
+) -> str:
+    """By the plan that it was started with; of a script, the steps that it has named so far.
+    `reserved`: of each step's cost, what is not spent yet."""
     names = view.read.step_names(record.no)
     tally: dict[str, Counter[str]] = {name: Counter() for name in names}
     for (step, state), many in view.read.step_tally(record.no).items():
         tally[names[step]][state] += many
     accounts = {step.name: step for step in receipt.steps}
+    for step, amount in reserved.items():
+        if (of := accounts.get(names[step])) is not None:
+            spent = max(0.0, of.cost_usd - dollars(amount))
+            accounts[names[step]] = msgspec.structs.replace(of, cost_usd=spent)
     boxes = _boxes(record) or [(Box(name, name), (name,)) for name in names]
     made = [_box(box, own, tally, accounts, receipt.planned) for box, own in boxes]
     return f'<ol class="flow">{"".join(made)}</ol>' if made else ""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.faces.ui.changes import in_one
 from fanfold.faces.ui.controls import item_controls
+from fanfold.faces.ui.place import place_html
 from fanfold.faces.ui.seen import STATES, SeenRun
 from fanfold.faces.ui.shell import UiPage, copied, crumbs, panel, pill, run_path, state_name
 from fanfold.faces.web import RequestRefused
@@ -30,8 +30,6 @@ from fanfold.work.text import from_here
 
 MOST = 20_000  # characters of one text
 MOST_COPIED = 200_000
-MOST_COMPARED = 4_000  # characters of two replies that are compared word by word
-_WORD = re.compile(r"\s+|\S+")
 _HOW = {
     "stored": "as sent",
     "matches": "rendered again: it is what was sent",
@@ -39,6 +37,10 @@ _HOW = {
     "changed": "rendered again",
     "unknown": "not known",
 }
+
+
+_CONTROLS = "<!-- controls -->"
+"""Where the buttons go: they are made anew for each reader, the rest may be a moment old."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -55,8 +57,8 @@ def item_page(seen: SeenRun) -> UiPage:
     found = seen.later(f"item {id}", _body)
     up = (run_path(record.id, tab="items"), "items")
     head = crumbs(("/", "Runs"), (run_path(record.id), record.name), up) + f"<h1>{esc(id)}</h1>"
-    head += item_controls(seen, id)
     body = found.value or note("It is being looked for.")
+    body = body.replace(_CONTROLS, item_controls(seen, id), 1)
     return UiPage(
         title=id, body=head + body, follow=str(record.no), late=found.late,
         tick=5 if seen.runs_now else 0,
@@ -93,20 +95,13 @@ def _item(seen: SeenRun, plan: RunPlan, view: ItemView) -> Iterator[str]:
     calls = sum(max(step.calls, len(step.attempts)) for step in view.steps)
     yield (
         f'<p class="lead">{pill(state_name(state), f"o-{state}")}{esc(count(calls, "call"))},'
-        f' {money(cost)}</p><p class="meta">{esc(where)}</p>'
+        f' {money(cost)}</p><p class="meta">{esc(where)}</p>{_CONTROLS}'
     )
     yield panel("Input", "".join(_input(view.input)))
     for step in view.steps:
         yield _step(plan, step)
     if state == "passed":
-        behind = [one for one in _reduces(seen) if one not in {s.step for s in view.steps}]
-        if behind:
-            yield panel("In the result", f"<p>Its reply is one of {seen.summary.receipt.passed:,} that"
-                        f" {esc(', '.join(behind))} is made of.</p>")  # fmt: skip
-
-
-def _reduces(seen: SeenRun) -> list[str]:
-    return [name for name in seen.view.read.step_names(seen.record.no) if "reduce" in name]
+        yield place_html(seen, view, place, sizes.get(view.of, 0))
 
 
 def _input(given: InputView) -> Iterator[str]:
@@ -174,7 +169,7 @@ def _exchange(plan: RunPlan, step: StepView, n: int, one: Exchange, many: int) -
         said = note("No prompt: the member is given the item itself.")
     reply = note("No reply is on record.")
     if one.reply is not None:
-        kept = "" if one.counts else '<p class="note">Kicked back: it did not count.</p>'
+        kept = "" if one.counts else _kicked(one.prompt.reasons)
         finish = f", ended with {one.reply.finish}" if one.reply.finish != "stop" else ""
         reply = f"{kept}{_text(one.reply.value)}{note(f'{one.reply.model or who}{finish}')}"
     curl = _curl(plan, who, one)
@@ -183,6 +178,11 @@ def _exchange(plan: RunPlan, step: StepView, n: int, one: Exchange, many: int) -
         f'<div class="exchange"><div><h3>Sent{f" · {esc(title)}" if title else ""}</h3>'
         f"{said}{note(note_text)}{copy}</div><div><h3>Reply</h3>{reply}</div></div>"
     )
+
+
+def _kicked(reasons: tuple[str, ...]) -> str:
+    said = "".join(f'<p class="reason">{esc(reason[:2000])}</p>' for reason in reasons)
+    return f'<p class="note">Kicked back: it did not count.</p>{said}'
 
 
 def _message(message: Message) -> str:
@@ -199,20 +199,12 @@ def _changes(n: int, first: Exchange, second: Exchange) -> str:
     """What a revision or another member changed, word by word."""
     assert first.reply is not None and second.reply is not None
     a, b = (_plain(one.reply.value) for one in (first, second) if one.reply is not None)
-    if len(a) + len(b) > MOST_COMPARED or a == b:
-        return note(f"Reply {n + 1} is the same as reply {n}.") if a == b else ""
-    old, new = _WORD.findall(a), _WORD.findall(b)
-    made = []
-    for how, i, j, first_new, end_new in SequenceMatcher(
-        None, old, new, autojunk=False
-    ).get_opcodes():
-        gone, come = "".join(old[i:j]), "".join(new[first_new:end_new])
-        if how == "equal":
-            made.append(esc(gone))
-            continue
-        made += [f"<del>{esc(gone)}</del>"] if gone else []
-        made += [f"<ins>{esc(come)}</ins>"] if come else []
-    return f'<h3>What changed from reply {n} to {n + 1}</h3><pre class="diff">{"".join(made)}</pre>'
+    if a == b:
+        return note(f"Reply {n + 1} is the same as reply {n}.")
+    made = in_one(a, b)
+    if made is None:
+        return ""
+    return f'<h3>What changed from reply {n} to {n + 1}</h3><pre class="diff">{made}</pre>'
 
 
 def _plain(value: Any) -> str:
@@ -238,7 +230,8 @@ def _attempt(one: AttemptRecord) -> Sequence[str]:
     return (
         clock_time(one.started), one.member, STATES[one.state],
         f"{one.usage.input + one.usage.cache_read + one.usage.cache_write:,}", f"{one.usage.output:,}",
-        "" if one.took is None else duration(one.took), money(one.cost, at_most=one.bound),
+        "" if one.took is None else duration(one.took),
+        money(one.cost, at_most=one.bound or one.state == "started"),
         (one.why or "-")[:200] + shared, (one.error or "")[:400],
     )  # fmt: skip
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from fanfold.errors import FanfoldError
+from fanfold.faces.ui.early import unasked_votes
 from fanfold.faces.ui.reading import StoreReader
 from fanfold.faces.ui.shell import UiPage, address, chips, linked, panel, run_path
-from fanfold.journal.answers import DaySpending
+from fanfold.journal.answers import DaySpending, ReplyCosts
 from fanfold.journal.contract import StoreView
 from fanfold.journal.decide import month_of
 from fanfold.journal.facts import RunRecord
 from fanfold.members.roster import find_roster, load_roster
-from fanfold.observe.amounts import count, money, usd, utc_time
+from fanfold.observe.amounts import count, local_time, money, usd, utc_time
 from fanfold.observe.closing import saving_text
 from fanfold.observe.html.page import esc, note
 from fanfold.observe.html.plots import bar
@@ -27,6 +28,12 @@ DAY = 86400
 PERIODS = {"1": "today", "7": "7 days", "30": "30 days", "365": "a year"}
 MOST_ROWS = 20
 MOST_SAVERS = 50
+_PLAIN = [
+    HtmlColumn("", "head mid"),
+    HtmlColumn("", "plot"),
+    HtmlColumn("", "num"),
+    HtmlColumn("", "num"),
+]
 _Name = Callable[[DaySpending], str]
 
 
@@ -43,30 +50,50 @@ def money_page(reader: StoreReader, view: StoreView, query: Mapping[str, str]) -
 
 def _body(reader: StoreReader, view: StoreView, days: int) -> str:
     now = time.time()
-    found = view.read.spending((int(now) // DAY - days + 1) * DAY)
+    start = (int(now) // DAY - days + 1) * DAY
+    found = view.read.spending(start)
     records = {one.no: one for one in view.read.records(sorted({row.run for row in found}))}
+    records |= {one.no: one for one in view.read.runs() if one.created >= start}
+    newest = sorted(records)[-MOST_SAVERS:]
+    costs = {no: reader.over(view, no).read.reply_costs(no) for no in newest}
+    only = note(f"Of the newest {MOST_SAVERS} runs.") if len(records) > MOST_SAVERS else ""
     return "\n".join([
-        _figures(found), '<div class="grid">', *_panels(view, found, records, now), "</div>",
-        panel("Saved", "".join(_saved(reader, view, records))),
+        _figures(found), '<div class="grid">',
+        panel("Paid for nothing", _wasted(found, costs.values()) + only),
+        panel("Saved", "".join(_saved(reader, view, records, found, costs)) + only),
+        *_panels(view, found, records, now), "</div>",
     ])  # fmt: skip
 
 
 def _figures(found: Sequence[DaySpending]) -> str:
-    shown = [
-        ("spent", sum(one.cost for one in found)), ("paid for no reply", sum(o.failed for o in found)),
-        ("in doubt, at most", sum(one.in_doubt for one in found)),
-        ("answers that came too late", sum(one.late for one in found)),
-    ]  # fmt: skip
-    figures = [(name, money(amount)) for name, amount in shown]
-    figures.append(("calls", f"{sum(one.calls for one in found):,}"))
+    calls, tokens = sum(one.calls for one in found), sum(one.tokens for one in found)
+    figures = [("spent", money(sum(one.cost for one in found))), ("calls", f"{calls:,}"),
+               ("tokens", f"{tokens:,}")]  # fmt: skip
     made = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     return f'<dl class="figures">{made}</dl>'
+
+
+def _wasted(found: Sequence[DaySpending], costs: Collection[ReplyCosts]) -> str:
+    """Of what was spent: what no result came of."""
+    whole = max(1, sum(one.cost for one in found))
+    shown = [
+        ("kicked back", sum(one.kicked for one in costs)),
+        ("no reply, or one that cannot be read", sum(one.failed for one in found)),
+        ("in doubt, at most", sum(one.in_doubt for one in found)),
+        ("answered too late (hedged)", sum(one.late for one in found)),
+    ]  # fmt: skip
+    rows = [
+        (name, Html(bar([min(1.0, amount / whole)], f"{amount / whole:.1%} of what was spent")),
+         f"{amount / whole:.1%}" if amount else "", money(amount))
+        for name, amount in shown
+    ]  # fmt: skip
+    return table(_PLAIN, rows)
 
 
 def _panels(
     view: StoreView, found: Sequence[DaySpending], records: Mapping[int, RunRecord], now: float
 ) -> Iterator[str]:
-    steps = {no: view.read.step_names(no) for no in records}
+    steps = {no: view.read.step_names(no) for no in {one.run for one in found}}
     names: dict[str, _Name] = {
         "By day (UTC)": lambda one: utc_time(one.day * DAY)[:10],
         "By member": lambda one: one.member,
@@ -116,17 +143,19 @@ def _tag_link(tag: str) -> Html:
 def _by_run(found: Sequence[DaySpending], records: Mapping[int, RunRecord]) -> str:
     whole = _totals(found, lambda one: str(one.run))
     order = sorted(whole.items(), key=lambda pair: pair[1], reverse=True)
-    return _table(
-        [(linked(run_path(records[int(no)].id), records[int(no)].name), *totals) for no, totals in order]
-    )  # fmt: skip
+    return _table([(_run_link(records[int(no)]), *totals) for no, totals in order])
+
+
+def _run_link(run: RunRecord) -> Html:
+    """Several runs may have one name."""
+    at = f'<br><span class="sub">{esc(local_time(run.created))}</span>'
+    return Html(linked(run_path(run.id), run.name) + at)
 
 
 def _table(rows: Sequence[tuple[Html, int, int]]) -> str:
     if not rows:
         return note("No call with a cost in this time.")
     most = max(cost for _, cost, _ in rows) or 1
-    columns = [HtmlColumn("", "head mid"), HtmlColumn("", "plot"), HtmlColumn("", "num"),
-               HtmlColumn("", "num")]  # fmt: skip
     made = [
         (name, Html(bar([cost / most], money(cost))), count(calls, "call"), money(cost))
         for name, cost, calls in rows[:MOST_ROWS]
@@ -137,7 +166,7 @@ def _table(rows: Sequence[tuple[Html, int, int]]) -> str:
         if more > 0
         else ""
     )
-    return table(columns, made) + rest
+    return table(_PLAIN, made) + rest
 
 
 def _months(view: StoreView, now: float) -> Iterator[str]:
@@ -167,17 +196,28 @@ def _months(view: StoreView, now: float) -> Iterator[str]:
     yield table(columns, rows)
 
 
-def _saved(reader: StoreReader, view: StoreView, records: Mapping[int, RunRecord]) -> Iterator[str]:
-    """Replies that were on record, and what cascades kept from the better member."""
-    newest = sorted(records)[-MOST_SAVERS:]
-    reused, lines = 0, []
-    for no in newest:
-        read = reader.over(view, no).read
-        reused += sum(one.earlier for one in read.answered_items(no).values())
-        lines += [f"{records[no].name}: {saving_text(one)}" for one in read.savings(no)]
-    if reused:
-        yield f"<p>Answered by a reply on record, without a call: {esc(count(reused, 'item'))}.</p>"
+def _saved(
+    reader: StoreReader,
+    view: StoreView,
+    records: Mapping[int, RunRecord],
+    found: Sequence[DaySpending],
+    costs: Mapping[int, ReplyCosts],
+) -> Iterator[str]:
+    """Replies on record, prompt caches, members that need not be asked."""
+    reads = {no: reader.over(view, no).read for no in costs}
+    savings = [(no, one) for no, read in reads.items() for one in read.savings(no)]
+    early = [one for no in costs if (one := unasked_votes(records[no], reads[no])).calls]
+    kept = sum(max(0.0, one.instead_usd - one.cost_usd) for _, one in savings)
+    items = sum(one.items for one in costs.values())
+    rows = [
+        ("replies on record", count(items, "item"), money(sum(one.reused for one in costs.values()))),
+        ("prompt caches", "", money(sum(one.saved for one in found))),
+        ("cheaper members first, about", count(sum(one.settled for _, one in savings), "item"), usd(kept)),
+        ("votes that could change nothing, about", count(sum(one.calls for one in early), "call"),
+         money(sum(one.cost for one in early))),
+    ]  # fmt: skip
+    yield table([HtmlColumn("", "head mid"), HtmlColumn("", "num"), HtmlColumn("", "num")], rows)
+    lines = [f"<li>{esc(records[no].name)}: {esc(saving_text(one))}</li>" for no, one in savings]
     if lines:
-        yield f"<ul>{''.join(f'<li>{esc(line)}</li>' for line in lines[:MOST_ROWS])}</ul>"
-    if len(records) > MOST_SAVERS:
-        yield note(f"Of the newest {MOST_SAVERS} runs.")
+        more = f"<ul>{''.join(lines[-MOST_ROWS:])}</ul>"
+        yield f"<details><summary>Which members were not needed</summary>{more}</details>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fanfold.faces.ui.burn import burn_html
 from fanfold.faces.ui.controls import member_switches, orders_table, run_controls
 from fanfold.faces.ui.fleet import has_workers, workers_tab
 from fanfold.faces.ui.flow import flow_html
@@ -13,7 +14,6 @@ from fanfold.faces.ui.runs import spent_so_far, tags_html
 from fanfold.faces.ui.seen import STATES, SeenRun
 from fanfold.faces.ui.shell import (
     UiPage,
-    chart,
     crumbs,
     item_path,
     linked,
@@ -25,7 +25,7 @@ from fanfold.faces.ui.shell import (
 from fanfold.journal.answers import AttemptRecord
 from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.observe.account import times, worked
-from fanfold.observe.amounts import batches_text, clock_time, count, duration, money, per_time, usd
+from fanfold.observe.amounts import batches_text, clock_time, count, duration, money, per_time
 from fanfold.observe.closing import reason_text, resume_command
 from fanfold.observe.detail import ids_text
 from fanfold.observe.html.account import head, members_html, receipt_html, result_html, times_html
@@ -36,14 +36,12 @@ from fanfold.observe.html.tree import tree_table
 from fanfold.observe.status import accounts, whole_receipt
 from fanfold.observe.tree import tree
 from fanfold.observe.waits import wait_text
-from fanfold.price import dollars
 from fanfold.run.inherited import named_store
 from fanfold.work.outcome import Receipt
 from fanfold.work.waiting import WaitingCalls
 
 COUNTING = "This run is large: it is being counted, and the page shows it when it is."
 QUICK = ("items", "workers")
-BINS = 160
 MOST_LOG = 200
 MOST_STARTED = 10_000
 ERROR_AGE = 120.0  # seconds for which an error is news
@@ -124,9 +122,9 @@ def _legend(r: Receipt) -> str:
 def _overview(seen: SeenRun) -> Iterator[str]:
     yield '<div class="grid">'
     yield panel("Now", "".join(_now(seen)))
-    yield panel("Budget", "".join(_burn(seen)))
+    yield panel("Budget", "".join(burn_html(seen)))
     yield "</div>"
-    yield panel("Steps", flow_html(seen.view, seen.record, seen.summary.receipt))
+    yield panel("Steps", flow_html(seen.view, seen.record, seen.summary.receipt, _reserved(seen)))
     yield panel("Why items did not pass", "".join(_reasons(seen)))
 
 
@@ -163,6 +161,14 @@ def _in_flight(seen: SeenRun) -> list[AttemptRecord]:
     return [one for one in started if one.no not in unsent]
 
 
+def _reserved(seen: SeenRun) -> dict[int, int]:
+    """By step: what is only reserved for its calls under way."""
+    found: dict[int, int] = {}
+    for one in _in_flight(seen) if seen.runs_now else ():
+        found[one.step] = found.get(one.step, 0) + one.reserved
+    return found
+
+
 def _waits(seen: SeenRun, going: list[AttemptRecord]) -> Iterator[str]:
     """Why the rest waits, as the process of the run has noted it; and the last error."""
     found = seen.summary.waits
@@ -185,40 +191,6 @@ def _waits(seen: SeenRun, going: list[AttemptRecord]) -> Iterator[str]:
 def _wait(one: WaitingCalls, now: float) -> str:
     style = "bad-text" if one.why in ("breaker", "refused") else ""
     return f'<li class="{style}">{esc(wait_text(one, now))}</li>'
-
-
-def _burn(seen: SeenRun) -> Iterator[str]:
-    """Spent over time, what is reserved on top now, and the budget."""
-    r, record = seen.summary.receipt, seen.record
-    reserved = dollars(seen.summary.under_way.at_most)
-    spent = max(0.0, r.cost_usd + r.below_usd - reserved)
-    until = seen.now if seen.runs_now else record.ended or seen.now
-    width = max(0.25, (until - record.created) / BINS)
-    cost, x, y = 0, [0.0], [0.0]
-    for at, more, _ in seen.view.read.costs_over_time(record.no, record.created, width):
-        cost += more
-        x.append(round((max(at, 0) + 1) * width, 2))
-        y.append(dollars(cost))
-    parts = [f"{usd(spent, at_most=r.cost_at_most)} spent"]
-    if reserved:
-        calls = count(seen.summary.under_way.attempts, "call")
-        parts.append(f"{usd(reserved)} reserved for {calls}")
-    if r.budget_usd is not None:
-        left = max(0.0, r.budget_usd - spent - reserved)
-        parts.append(f"{usd(left)} left of {usd(r.budget_usd)}")
-    text = ", ".join(parts)
-    yield f'<p class="sum">{esc(text)}</p>'
-    if not cost:
-        yield note("Nothing has cost anything so far.")
-        return
-    x.append(max(round(until - record.created, 2), x[-1] + 0.01))
-    y.append(y[-1])
-    lines: list[tuple[str, str, list[float | None]]] = [("spent", "spent", list(y))]
-    worst: list[float | None] = [None] * (len(x) - 1)
-    lines.append(("with reserved", "reserved", [*worst[:-1], y[-1], y[-1] + reserved]))
-    if r.budget_usd is not None:
-        lines.append(("budget", "budget", [r.budget_usd] * len(x)))
-    yield chart(text, x, lines)
 
 
 def _reasons(seen: SeenRun) -> Iterator[str]:
@@ -277,7 +249,7 @@ def _log(seen: SeenRun) -> Iterator[str]:
     rows = [
         (clock_time(one.started), one.member, Html(_item_link(seen.record, one)),
          STATES[one.state], "" if one.took is None else duration(one.took),
-         money(one.cost, at_most=one.bound), (one.error or one.why)[:400])
+         money(one.cost, at_most=one.bound or one.state == "started"), (one.error or one.why)[:400])
         for one in found
     ]  # fmt: skip
     yield table(columns, rows, "list")

@@ -11,6 +11,7 @@ from fanfold.errors import StoreError
 from fanfold.journal.answers import (
     AttemptRecord,
     EndedItem,
+    GivenReply,
     KeptPrompt,
     KnownReply,
     PlannedItem,
@@ -36,7 +37,7 @@ from fanfold.journal.sqlite.stored import (
     value_of,
 )
 from fanfold.journal.sqlite.trouble import Ask
-from fanfold.work.ask import Message, Reply
+from fanfold.work.ask import Message
 from fanfold.work.item import digest
 from fanfold.work.outcome import Missing, Part, State
 
@@ -243,15 +244,17 @@ class ItemRows:
         )
         return [attempt_in(row) for row in rows]
 
-    def replies_to(self, keys: Iterable[bytes]) -> dict[bytes, Reply]:
-        wanted = list(keys)
+    def replies_to(self, keys: Iterable[bytes]) -> dict[bytes, list[GivenReply]]:
+        wanted, found = list(keys), dict[bytes, list[GivenReply]]()
         rows = self._execute(
             f"select {REPLY} from replies r left join blobs b on b.hash = r.blob"
             " where r.key8 in (select value from json_each(?)) order by r.no",
             (msgspec.json.encode([key8(key) for key in wanted]).decode(),),
         )
-        found = {row[1]: reply_in(row) for row in rows if row[1] in wanted}
-        return {key: reply for key, reply in found.items() if reply is not None}
+        for row in rows:
+            if row[1] in wanted and (reply := reply_in(row)) is not None:
+                found.setdefault(row[1], []).append(GivenReply(row[3], reply))
+        return found
 
     def kept_prompts(self, run: int, id: str) -> list[KeptPrompt]:
         rows = self._execute(

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.answers import DaySpending, ItemFilter, ListedItem
+from fanfold.journal.answers import DaySpending, ItemFilter, ListedItem, ReplyCosts
 from fanfold.journal.sqlite.checksum import sound
 from fanfold.journal.sqlite.trouble import Ask
 from fanfold.work.outcome import State
@@ -43,9 +43,17 @@ _COSTS = (
 _SPENDING = (
     "select cast(started / 86400 as integer), run, step, member, answerer, count(*), sum(cost),"
     " sum(iif(state = 'error', cost, 0)), sum(iif(state = 'in_doubt', cost, 0)),"
-    " sum(iif(state = 'late', cost, 0)), sum(input + output + cache_read + cache_write)"
+    " sum(iif(state = 'late', cost, 0)), sum(input + output + cache_read + cache_write),"
+    " sum(saved)"
     " from attempts where started >= :start and lost <> 'unsent'"
     " group by 1, run, step, member, answerer order by 1, run, step, member, answerer"
+)
+_REPLY_COSTS = (
+    "select coalesce(sum(case when o.state = 'kicked' then o.cost when r.run = o.run and o.calls > 1"
+    " then max(0, o.cost - r.cost) else 0 end), 0),"
+    " coalesce(sum(case when r.run <> o.run then r.cost else 0 end), 0),"
+    " count(*) filter (where r.run <> o.run)"
+    " from outcomes o left join replies r on r.no = o.reply where o.run = ?"
 )
 
 
@@ -97,6 +105,9 @@ class PageRows:
 
     def spending(self, start: float) -> list[DaySpending]:
         return [DaySpending(*row) for row in self._execute(_SPENDING, {"start": start})]
+
+    def reply_costs(self, run: int) -> ReplyCosts:
+        return ReplyCosts(*self._execute(_REPLY_COSTS, (run,)).fetchone())
 
 
 def _listed(row: Any) -> ListedItem:

@@ -102,6 +102,11 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
             ready.prompt(asking, PART_NAMES), terms, self.fan_in or _USUAL_FAN_IN, by, self.partial
         )
 
+    @property
+    def tree_of(self) -> int | None:
+        """So many at a time; None is all at once."""
+        return self.fan_in or (None if self.ask is None and self.vote is None else _USUAL_FAN_IN)
+
     def as_reducing(self, ready: Ready) -> Reducing:
         return reducing(self.into_one(ready), self.fan_in)
 

@@ -166,7 +166,7 @@
         ticks: { show: false }, font: "11px system-ui, sans-serif" };
       this.plot?.destroy();
       this.plot = new uPlot({
-        ...size, legend: { show: false }, cursor: { show: false }, padding: [8, 8, 0, 0],
+        ...size, legend: { show: false }, cursor: { show: false }, padding: [8, 24, 0, 0],
         scales: { x: { time: false }, y: { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
         axes: [{ ...axis, size: 30, values: (plot, all) => all.map(clock) },
           { ...axis, size: 62, values: (plot, all) => all.map(dollars) }],
