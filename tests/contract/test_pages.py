@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from fanfold.journal.answers import DaySpending, ItemFilter
+from fanfold.journal.answers import ItemFilter
 from fanfold.journal.contract import Store
+from fanfold.journal.costs import DaySpending
 from fanfold.journal.facts import AddRun, EndItems, ItemEnding, NameStep, PlanBatch
 from tests.contract.backends import BACKENDS, Backend
 from tests.contract.test_store import OTHER, end, record, start, within

@@ -11,7 +11,6 @@ from fanfold.journal.answers import (
     BinnedCalls,
     CallHistory,
     CallTime,
-    DaySpending,
     EndedItem,
     GivenReply,
     ItemFilter,
@@ -24,13 +23,13 @@ from fanfold.journal.answers import (
     MonthUse,
     OrderRecord,
     PlannedItem,
-    ReplyCosts,
     Spent,
     StepEnding,
     StepOutcome,
     TimeBins,
     Unsettled,
 )
+from fanfold.journal.costs import DaySpending, ReplyCosts
 from fanfold.journal.facts import AttemptState, NoteWaits, OrderState, RunRecord
 from fanfold.journal.submissions import InBatches, SubmissionRecord
 from fanfold.work.member import MemberStats

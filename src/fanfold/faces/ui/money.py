@@ -12,8 +12,8 @@ from fanfold.errors import FanfoldError
 from fanfold.faces.ui.early import unasked_votes
 from fanfold.faces.ui.reading import StoreReader
 from fanfold.faces.ui.shell import UiPage, address, chips, linked, panel, run_path
-from fanfold.journal.answers import DaySpending, ReplyCosts
 from fanfold.journal.contract import StoreView
+from fanfold.journal.costs import DaySpending, ReplyCosts
 from fanfold.journal.decide import month_of
 from fanfold.journal.facts import RunRecord
 from fanfold.members.roster import find_roster, load_roster

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.answers import DaySpending, ItemFilter, ListedItem, ReplyCosts
+from fanfold.journal.answers import ItemFilter, ListedItem
+from fanfold.journal.costs import DaySpending, ReplyCosts
 from fanfold.journal.sqlite.checksum import sound
 from fanfold.journal.sqlite.trouble import Ask
 from fanfold.work.outcome import State
