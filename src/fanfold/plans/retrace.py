@@ -36,8 +36,8 @@ def retraced(
     read: ReportQuestions, task: Task, ending: StepEnding | None, tried: tuple[AttemptRecord, ...]
 ) -> tuple[PromptView, ...]:
     """Nothing where its way cannot be followed to the reply that counts: code of the user's judged it,
-    or the ask depends on more than the item."""
-    if task.terms.nature != "pure" or task.terms.tools is not None:
+    or the ask depends on more than the item; and where there is no prompt."""
+    if task.terms.nature != "pure" or task.terms.tools is not None or not task.ask.messages:
         return ()
     found: list[PromptView] = []
     asked, kicks = _Asked(task.ask, None, None), KickBacks()
