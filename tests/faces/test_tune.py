@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fanfold.price import Price
 from fanfold.testing.running import RunningServer, threaded_server
@@ -140,6 +141,44 @@ def test_killed_and_done_again_nothing_that_was_answered_is_asked_twice(
     assert (tmp_path / "tuned.yaml").exists()
 
 
+def test_the_tuned_plan_is_watched_and_drift_is_found(
+    tmp_path: Path, models: RunningServer
+) -> None:
+    """By a strong member, whose answers of the reporting half say how often the chosen way should say
+    the same. Later the chosen members get worse."""
+    ended = tuned(
+        tmp_path, "--truth", "labels.csv", "--max-usd-per-1000", "0.2", "--out", "tuned.yaml",
+        "--watch", "member:large", "--watch-rate", "0.8", "--watch-usd", "5", "--on-drift", "pause",
+    )  # fmt: skip
+    assert ended.code == 0, ended
+    plan = yaml.safe_load((tmp_path / "tuned.yaml").read_text())
+    (step,) = plan["steps"][0].values()
+    watch = step["watch"]
+    assert (watch["truth"], watch["rate"], watch["budget"]) == ("member:large", 0.8, {"usd": 5})
+    assert (watch["on_drift"], 0.5 < watch["target"] < 1) == ("pause", True)
+    assert plan["roster"] == "roster.yaml"
+    ran = fanfold(tmp_path, "run", "tuned.yaml", "--json").receipt
+    assert ran["status"] == "complete", ran["reason"]
+    script.says = lambda asked: (
+        says(asked) if asked.model == "large" else Says(text="unclear")
+    )  # fmt: skip
+    (tmp_path / "labels.csv").unlink()
+    ended = fanfold(tmp_path, "run", "tuned.yaml", "--json", "--fresh")
+    assert (ended.code, ended.receipt["cause"]["kind"]) == (4, "drift")
+
+
+def test_by_default_it_is_watched_by_what_it_was_tuned_on(
+    tmp_path: Path, models: RunningServer
+) -> None:
+    words = ("--truth", "labels.csv", "--target", "0.7", "--out", "tuned.yaml")
+    assert tuned(tmp_path, *words).code == 0
+    (step,) = yaml.safe_load((tmp_path / "tuned.yaml").read_text())["steps"][0].values()
+    assert step["watch"] == {"truth": "labels.csv", "target": 0.7}
+    assert tuned(tmp_path, *words, "--watch", "none").code == 0
+    (step,) = yaml.safe_load((tmp_path / "tuned.yaml").read_text())["steps"][0].values()
+    assert "watch" not in step
+
+
 def test_what_a_strong_member_says_can_be_taken_as_right(
     tmp_path: Path, models: RunningServer
 ) -> None:
@@ -175,6 +214,9 @@ def test_a_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, models: Runnin
         (("--truth", "item.label", "--step", "mpa"), "there is no step `mpa`: did you mean `map`?"),
         (("--truth", "item.label", "--out", "../tuned.yaml"), "--out must be in the plan's folder"),
         (("--truth", "item.label", "--target", "0.9", "--as-good-as", "small"), "state one of"),
+        (("--truth", "item.label", "--watch", "member:hugo"), "--watch member:hugo: known: "),
+        (("--truth", "item.label", "--watch", "hugo"), "--watch hugo: give a table"),
+        (("--truth", "item.label", "--watch", "item.text"), "--watch: what --truth says, member:ID"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_tuned_is_refused_before_anything_is_asked(

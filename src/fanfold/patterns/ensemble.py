@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -22,6 +22,7 @@ from fanfold.patterns.vote_rules import (
     judged,
     vote_rules,
 )
+from fanfold.patterns.watching import watched, watching
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
 from fanfold.run.run import Run
@@ -29,9 +30,10 @@ from fanfold.run.sources import source_of
 from fanfold.work.arguments import public
 from fanfold.work.item import Source
 from fanfold.work.member import Named
-from fanfold.work.options import member_ids, reducer
+from fanfold.work.options import member_ids, option, reducer
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Reducer, Task, Terms
+from fanfold.work.watch import script_watch
 
 __all__ = ["Decide", "VoteJudge", "Voting", "ensemble", "judged", "vote_batch", "voters"]
 
@@ -51,6 +53,7 @@ async def ensemble(
     prompt: str | None = None,
     schema: dict[str, Any] | type | None = None,
     reduce: Reducer | None = None,
+    watch: Mapping[str, Any] | None = None,
     **how: Unpack[Voting],
 ) -> Folded:
     """Put each item to several voters (`members`, or `samples` of one) and let them decide.
@@ -68,6 +71,8 @@ async def ensemble(
     `escalate`: a question that would be kicked goes to these members, in order, until one of them
     gives an answer that passes the gate. So does one whose leading answer has a smaller share of the
     votes than `confidence`.
+
+    `watch`: a sample of the decisions is checked, as in `map_reduce`.
     """
     if how.get("fallback"):
         raise BadInput("a voter has no fallback; escalate is for questions without a decision")
@@ -76,6 +81,7 @@ async def ensemble(
     asked = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, asked.schema, "ensemble")
     rules = vote_rules(terms.who.members[: terms.who.use], how)
+    terms = watched(terms, option("watch", watch, script_watch), how.get("field"))
     await _begin(run, rules, terms)
     check_prompt(asked, terms, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
@@ -128,22 +134,25 @@ async def vote_batch(
 
     The answers are in the journal afterwards; `note` hears of each by its position as it is made.
     """
-    if rules.last_word is None:
-        prompt = prompt_for(run, terms, prompt)
-    tasks = enumerate(make_tasks(run.remaining(batch, terms), batch.no, terms, prompt), 1)
+    shown = prompt if rules.last_word is not None else prompt_for(run, terms, prompt)
+    made = make_tasks(run.remaining(batch, terms), batch.no, terms, shown)
+    async with watching(run, batch, terms, prompt) as watch:
+        tasks = enumerate(watch.seen(made), 1)
 
-    async def hold(numbered: tuple[int, Task]) -> None:
-        number, task = numbered
-        put = await run.do_separately(task, partial(_put, run, rules))
-        if put is not None and note is not None:
-            outcome, record = put
-            note(outcome.position, record)
-        if number % OFTEN == 0:  # answers on record need no waiting at all
-            await run.flush()
+        async def hold(numbered: tuple[int, Task]) -> None:
+            number, task = numbered
+            put = await run.do_separately(task, partial(_put, run, rules))
+            if put is not None:
+                outcome, record = put
+                if note is not None:
+                    note(outcome.position, record)
+                await watch.landed(outcome)
+            if number % OFTEN == 0:  # answers on record need no waiting at all
+                await run.flush()
 
-    take, stopping = lambda: next(tasks, None), lambda: run.stopping is not None
-    await Pool(terms.at_once, hold, take, stopping).run()
-    run.pause_if_unpaid()
+        take, stopping = lambda: next(tasks, None), lambda: run.stopping is not None
+        await Pool(terms.at_once, hold, take, stopping).run()
+        run.pause_if_unpaid()
     await run.flush()
 
 

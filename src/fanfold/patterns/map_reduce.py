@@ -21,6 +21,7 @@ from fanfold.patterns.reduce import (
     reduce_batch,
     reducing,
 )
+from fanfold.patterns.watching import watching
 from fanfold.run.demand import embeds
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -40,6 +41,7 @@ from fanfold.work.routed import Route
 from fanfold.work.shard import ShardSize
 from fanfold.work.split import TakeApart, fields_of, inputs_together, shard_ask
 from fanfold.work.task import Reducer, Task, Terms
+from fanfold.work.watch import script_watch
 
 
 @public
@@ -53,6 +55,7 @@ async def map_reduce(
     reduce: Reducer | AskedReduce | None = None,
     fan_in: int | None = None,
     route: Mapping[str, Any] | None = None,
+    watch: Mapping[str, Any] | None = None,
     **how: Unpack[PatternOptions],
 ) -> Folded:
     """Ask `prompt` about each item, gate the replies, and reduce what passed.
@@ -63,6 +66,8 @@ async def map_reduce(
     equal values in one, and `{"range": "item.FIELD", "bounds": [a, b]}` goes by what lies between.
 
     `route={"by": FIELD, "to": {VALUE: member}, "else": member}`: who answers goes by the item.
+    `watch={"truth": "member:ID", "target": 0.95, "rate": 0.02}`: a sample of the answers is checked, and
+    when fewer than the target are right the run is flagged, or pauses (`"on_drift": "pause"`).
 
     With `fan_in`, and always with `reduce=asked(...)`, the reduce is a tree that grows while the
     map goes on: at most `fan_in` neighbours become one, and so on up. A reducer of your own is then
@@ -75,6 +80,7 @@ async def map_reduce(
     terms = _terms(how, asked, option("route", route, lambda node: read_record(node, Route)))
     if terms.route is not None and size is not None:
         raise BadInput("state `route` or `shard`, not both")
+    terms = msgspec.structs.replace(terms, watch=option("watch", watch, script_watch))
     if terms.batch is not None and size is not None:
         raise BadInput(SHARD_AND_BATCH)
     check_prompt(asked, terms, run.traits(terms))
@@ -102,7 +108,17 @@ async def map_batch(
     tasks = make_tasks(
         run.remaining(batch, terms), batch.no, terms, _prompt(run, batch, terms, prompt)
     )
-    await run.drain(tasks, sharding_of(prompt, shard, batch.size))
+    sharding = sharding_of(prompt, shard, batch.size)
+    if terms.watch is None:
+        return await run.drain(tasks, sharding)
+    async with (
+        watching(run, batch, terms, prompt) as watch,
+        aclosing(run.stream(watch.seen(tasks), sharding)) as landing,
+    ):
+        async for outcome in landing:
+            await watch.landed(outcome)
+    await run.flush()
+    return None
 
 
 def _prompt(run: Run, batch: Batch, terms: Terms, prompt: Prompt) -> Prompt:
@@ -138,8 +154,13 @@ async def _mapped(
     run.recall(batch, terms)
     walk = _Walk(batch)
     tasks = make_tasks(walk.items(), batch.no, terms, _prompt(run, batch, terms, prompt))
-    async with aclosing(run.stream(tasks, sharding_of(prompt, shard, batch.size))) as landing:
+    sharding = sharding_of(prompt, shard, batch.size)
+    async with (
+        watching(run, batch, terms, prompt) as watch,
+        aclosing(run.stream(watch.seen(tasks), sharding)) as landing,
+    ):
         async for outcome in landing:
+            await watch.landed(outcome)
             for position in walk.passed_over():
                 yield position, None
             at, passed = outcome.position, outcome.state == "passed"

@@ -229,12 +229,13 @@ class Obtain:
         """Why it cannot go. Nobody left, or no money for any ask: the run pauses. No money for this
         one: CannotPay.
 
-        Unless the reply is not `needed`, or the run serves: then only this task goes without."""
+        Unless the reply is not `needed`, or `optional`, or the run serves: then only this task goes
+        without."""
         ctx = self._ctx
         match error:
             case RunStopped() | StoreError():
                 return error
-            case Unfunded() if ctx.settings.serving:
+            case Unfunded() if ctx.settings.serving or self._shard.terms.optional:
                 return NoReply(str(error), "unfunded")
             case Unfunded(short=CannotPay() as short):
                 unpaid = ctx.stopping.unpaid

@@ -33,8 +33,8 @@ from fanfold.run.unpaid import SEPARATE, CannotPay
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Member, Tell, Traits
-from fanfold.work.outcome import Missing, Outcome, Receipt, State, Verdict
-from fanfold.work.task import Place, Task, Terms, Who, asks_of
+from fanfold.work.outcome import Missing, Outcome, Receipt, State, StopCause, Verdict
+from fanfold.work.task import AskPower, Place, Task, Terms, Who, asks_of
 
 _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
@@ -248,9 +248,11 @@ class Run(RunFigures):
         await carry_out(state)
         return state.outcome()
 
-    async def judge(self, task: Task, reply: Reply) -> tuple[State, Verdict]:
+    async def judge(
+        self, task: Task, reply: Reply, ask: AskPower | None = None
+    ) -> tuple[State, Verdict]:
         """How a reply that was made of others (a vote, a reduce) ends by the task's gate and filter."""
-        return await self._ctx.judgings.judge(task, reply, self.do)
+        return await self._ctx.judgings.judge(task, reply, ask or self.do)
 
     def settle(self, task: Task, outcome: Outcome) -> Outcome:
         """Write down how an item ended that no single ask decides: a vote, say, or none at all.
@@ -334,9 +336,9 @@ class Run(RunFigures):
 
     # ── stopping and closing ──
 
-    def pause(self, reason: str) -> None:
+    def pause(self, reason: str, cause: StopCause | None = None) -> None:
         """No new call; what is under way ends by itself, then the run can be resumed."""
-        self._ctx.stopping.halt(Stop("paused", reason))
+        self._ctx.stopping.halt(Stop("paused", reason, cause=cause))
 
     def kill(self, reason: str) -> None:
         self._ctx.stopping.kill(reason)

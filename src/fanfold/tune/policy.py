@@ -87,6 +87,11 @@ class Single(msgspec.Struct, frozen=True, tag="single"):
         reply = item.replies.get(self.member)
         return Tried() if reply is None else Tried(int(reply.right), reply.usd, reply.seconds, 1)
 
+    def answer(self, item: Labelled) -> str | None:
+        """What it says of an item; None where it decides nothing."""
+        reply = item.replies.get(self.member)
+        return None if reply is None else reply.answer
+
     def text(self) -> str:
         return self.member
 
@@ -114,6 +119,11 @@ class VoteInOrder(msgspec.Struct, frozen=True, tag="vote"):
             sum([one.seconds for one in paid]),
             len(paid),
         )
+
+    def answer(self, item: Labelled) -> str | None:
+        pattern = tuple([item.numbers.get(name, _ABSENT) for name in self.members])
+        _, chosen = _course(self.weights, self.confidence, pattern)
+        return None if chosen < 0 else item.replies[self.members[chosen]].answer
 
     def total(self, columns: Columns) -> Tried:
         """The same as `tried` of each item in sum, several times as fast."""
@@ -165,7 +175,13 @@ class Routed(msgspec.Struct, frozen=True, tag="routed"):
     default: Plain
 
     def tried(self, item: Labelled) -> Tried:
-        return self.ways.get(item.features.get(self.feature, ""), self.default).tried(item)
+        return self.chosen(item).tried(item)
+
+    def answer(self, item: Labelled) -> str | None:
+        return self.chosen(item).answer(item)
+
+    def chosen(self, item: Labelled) -> Plain:
+        return self.ways.get(item.features.get(self.feature, ""), self.default)
 
     def text(self) -> str:
         grouped: dict[str, list[str]] = {}

@@ -11,9 +11,10 @@ from fanfold.errors import BadInput
 from fanfold.patterns.tables import plain_cell
 from fanfold.tune.policy import Labelled, LabelledReply
 from fanfold.work.document import read_text
+from fanfold.work.truth import TRUTH
 from fanfold.work.vote import ballot
 
-ITEM, MEMBER, ANSWER, TRUTH, RIGHT = "item", "member", "answer", "truth", "right"
+ITEM, MEMBER, ANSWER, RIGHT = "item", "member", "answer", "right"
 AMOUNTS = ("usd", "seconds")
 MOST_BYTES = 500_000_000
 _YES, _NO = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})

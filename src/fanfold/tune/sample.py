@@ -34,13 +34,13 @@ from fanfold.run.sources import Rows
 from fanfold.tune.bounds import lower, upper
 from fanfold.tune.policy import Labelled, LabelledReply
 from fanfold.tune.search import GROUPS
-from fanfold.tune.truth import Truth, read_truth
 from fanfold.work.fields import MISSING, Path, leaves, path_of
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Traits
 from fanfold.work.nearest import remedy
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Terms, Who
+from fanfold.work.truth import Truth, read_truth
 from fanfold.work.vote import ballot, label
 
 ROUNDS = (0.25, 0.5, 1.0)  # of the sample
@@ -97,6 +97,8 @@ def sample_of(
     spool = opening.spool(job.options.store) / job.stored.spool if once else None
     source = open_input(plan.input, plan.folder, spool=spool)
     check_fields(plan, source.walk())
+    if field is None and isinstance(tuned, Ensemble):
+        field = tuned.field
     return TuningSample(tuned, tried, drawn(source, known, sample), known, path_of(field))
 
 

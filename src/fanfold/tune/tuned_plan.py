@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -12,16 +13,20 @@ from fanfold.plans.prepare import Job
 from fanfold.tune.choose import Tuning
 from fanfold.tune.sample import AskedSample
 from fanfold.work.document import parse, read
+from fanfold.work.files import is_inside
 from fanfold.work.written import dumped
 
 _WHO = frozenset({
     "member", "members", "agent", "needs", "use", "spread", "fallback", "escalate", "hedge",
     "samples", "decide", "weights", "order", "quorum", "stop_early", "confidence", "judge",
+    "route", "watch", "field",
 })  # fmt: skip
-"""The fields of a step that say who is asked."""
+"""The fields of a step that say who is asked, and by what it is watched."""
 
 
-def tuned_plan(job: Job, asked: AskedSample, found: Tuning, advice: str) -> str:
+def tuned_plan(
+    job: Job, asked: AskedSample, found: Tuning, advice: str, watch: dict[str, Any] | None
+) -> str:
     """The text of the plan, with what it was tuned on as its first lines."""
     assert asked.sample is not None
     plan, step, chosen = job.stored.plan, asked.sample.step, found.step()
@@ -33,6 +38,9 @@ def tuned_plan(job: Job, asked: AskedSample, found: Tuning, advice: str) -> str:
     top = read(Path(plan.folder) / Path(plan.file).name)
     entries = top.child("steps")
     kind, fields = chosen
+    if kind == "ensemble" and asked.sample.field:
+        fields = {**fields, "field": ".".join(asked.sample.field)}
+    fields = fields if watch is None else {**fields, "watch": watch}
     for n, entry in enumerate(entries.value):
         node = entries.child(n)
         before = next((name for name in ("map", "ensemble") if name in entry), None)
@@ -46,7 +54,7 @@ def tuned_plan(job: Job, asked: AskedSample, found: Tuning, advice: str) -> str:
         changed[n] = {kind: {**kept, **fields}, **beside}
         document = {**top.value, "steps": changed}
         if job.stored.roster is not None and "roster" not in document:
-            document["roster"] = job.stored.roster
+            document["roster"] = _from_folder(job.stored.roster, plan.folder)
         text = "".join(f"# {line}\n" for line in said) + dumped(document)
         again = parse(text, plan.file)
         if again.value != document:
@@ -54,3 +62,9 @@ def tuned_plan(job: Job, asked: AskedSample, found: Tuning, advice: str) -> str:
         check_plan(read_plan(again, Path(plan.folder), allow_outside=True), job.roster)
         return text
     raise BadInput("its steps are written in a form that cannot be changed", file=plan.file)
+
+
+def _from_folder(file: str, folder: str) -> str:
+    """As the plan names it, where it lies in its folder."""
+    inside = is_inside(Path(folder), file)
+    return os.path.relpath(file, folder) if inside else file

@@ -203,9 +203,9 @@ class FilesWritten(msgspec.Struct, frozen=True):
 
 class StopCause(msgspec.Struct, frozen=True):
     """What a run lacked when it stopped. Of a budget: its `currency`, and the `step` that it belongs to
-    (empty: the run). Of a cap: the `cap` that would suffice."""
+    (empty: the run). Of a cap: the `cap` that would suffice. Of drift: the `step` that is watched."""
 
-    kind: Literal["budget", "monthly_budget", "approval", "cap"]
+    kind: Literal["budget", "monthly_budget", "approval", "cap", "drift"]
     currency: Literal["usd", "tokens", "calls", "seconds"] = "usd"
     step: str = ""
     cap: int = 0

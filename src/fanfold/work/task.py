@@ -16,6 +16,7 @@ from fanfold.work.outcome import Outcome, Part, Verdict
 from fanfold.work.reader import Count, Misfit, Positive, Stated, read_options
 from fanfold.work.routed import Route
 from fanfold.work.tool import StatedTools
+from fanfold.work.truth import Truth
 
 OnFailure = Literal["skip", "abort", "hold"]
 InDoubt = Literal["retry", "hold"]
@@ -114,6 +115,19 @@ NOBODY = Who(use=0)
 """Of a step that asks no member: what becomes of its items follows from all of them."""
 
 
+class Watch(msgspec.Struct, frozen=True):
+    """A sample of a step's answers, `rate` of the items, is checked against what is right (`truth`, or by
+    a `gate` of its own): at least `target` of them should be. `field`: of replies, that is compared."""
+
+    truth: Truth
+    target: float
+    rate: float
+    budget: Budget = Budget()
+    on_drift: Literal["warn", "pause"] = "warn"
+    field: str = ""
+    gate: Gate | None = None
+
+
 class Terms(msgspec.Struct, frozen=True):
     """What all tasks of one step have in common.
 
@@ -125,6 +139,8 @@ class Terms(msgspec.Struct, frozen=True):
     `batch`: asks go to the batch service of their member.
     `route`: who of `who` answers goes by the item; `routed` are the terms of each of them then.
     `tools`: what those who answer may use, whatever tools they have themselves.
+    `watch`: a sample of the answers is checked. `optional`: nobody waits for the reply, so when it cannot
+    be paid it ends `unfunded` and the run continues.
     """
 
     step: str
@@ -147,6 +163,8 @@ class Terms(msgspec.Struct, frozen=True):
     route: Route | None = None
     routed: dict[str, Terms] = {}
     tools: StatedTools | ToolUser | None = None
+    watch: Watch | None = None
+    optional: bool = False
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "nature", nature_of(self.gate, self.keep))

@@ -4,6 +4,7 @@ items, or from replies that are recorded already."""
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from fanfold.faces.cli.options import options_of, outside_option, overriding
 from fanfold.faces.cli.store import store_option
 from fanfold.observe.script import run_sync
 from fanfold.plans.prepare import Job, prepare
-from fanfold.tune.choose import Goal, Tuning
+from fanfold.tune.choose import Goal
 from fanfold.tune.choose import tune as tuned
+from fanfold.tune.drift import DriftOptions, watch_fields
 from fanfold.tune.replies import read_replies, replies_table
 from fanfold.tune.sample import AskedSample, ask_about, sample_of
 from fanfold.tune.show import advice, asked_text, plot, tuning_text
@@ -50,6 +52,19 @@ _file = click.Path(path_type=Path)
 @outside_option
 @store_option
 @click.option("--out", type=_file, help="Write the tuned plan, to run as it is.")
+@click.option(
+    "--watch", "against", metavar="WHAT", help="By what its runs are watched; as --truth, or none."
+)
+@click.option(
+    "--watch-rate",
+    "rate",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Items that are checked.",
+)
+@click.option(
+    "--watch-usd", "usd", type=click.FloatRange(0, min_open=True), help="At most, for the checks."
+)
+@click.option("--on-drift", type=click.Choice(["warn", "pause"]), default="warn", show_default=True)
 @click.option("--replies", "table", type=_file, help="Write who said what, as REPLIES.csv.")
 @click.option("--plot", "picture", type=_file, help="Write the frontier as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -62,19 +77,25 @@ def tune(source: str, **given: Any) -> int:
     files = {name: given.pop(name) for name in ("out", "table", "picture")}
     as_json = given.pop("as_json")
     about = {name: given.pop(name) for name in ("truth", "members", "step", "field", "sample")}
+    drift = DriftOptions(*(given.pop(name) for name in DriftOptions.__struct_fields__))
     if source.endswith(".csv"):
         asked, job = _recorded(Path(source), about["truth"] or files["out"]), None
     else:
         job = prepare(source, options_of(given))
         _check_place(files["out"], job)
         sample = sample_of(job, **about)
+        drift.check(sample)
         try:
             asked = run_sync(ask_about(sample, job))
         except RunStopped as stopped:
             click.echo(f"fanfold: {stopped.args[0].partition(';')[0]}; {_AGAIN}", err=True)
             return PAUSED
     found = tuned(asked.items, goal)
-    _write(files, found, goal, asked, job)
+    texts = {"table": lambda: replies_table(asked.items), "picture": lambda: plot(found)}
+    if job is not None:
+        watch = watch_fields(drift, asked, found, goal, Path(job.stored.plan.folder))
+        texts["out"] = lambda: tuned_plan(job, asked, found, advice(found, goal), watch)
+    _write(files, texts)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
         return 0
@@ -101,23 +122,10 @@ def _check_place(out: Path | None, job: Job) -> None:
         raise BadInput("--out must be in the plan's folder, where its paths start", file=str(out))
 
 
-def _write(
-    files: dict[str, Path | None], found: Tuning, goal: Goal, asked: AskedSample, job: Job | None
-) -> None:
-    texts = {"table": lambda: replies_table(asked.items), "picture": lambda: plot(found)}
-    if job is not None:
-        texts["out"] = lambda: tuned_plan(job, asked, found, advice(found, goal))
+def _write(files: dict[str, Path | None], texts: dict[str, Callable[[], str]]) -> None:
     for name, path in files.items():
         if path is None:
             continue
-        if (
-            name == "out"
-            and job is not None
-            and path.resolve().parent != Path(job.stored.plan.folder)
-        ):
-            raise BadInput(
-                "--out must be in the plan's folder, where its paths start", file=str(path)
-            )
         text = texts[name]()
         try:
             with replacing(path) as stream:

@@ -24,6 +24,7 @@ from fanfold.patterns.vote_rules import (
     VoteRules,
     vote_rules,
 )
+from fanfold.patterns.watching import watched
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import (
@@ -40,9 +41,11 @@ from fanfold.plans.preview.asks import PreviewContext
 from fanfold.plans.preview.estimate import Estimate, PartPreview, Sample
 from fanfold.plans.preview.standin import Size
 from fanfold.plans.preview.stations import PassingItem
+from fanfold.plans.preview.watch import watched_station
 from fanfold.plans.reading import StepContext, read_target
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
+from fanfold.plans.watch import check_watch, ready_watch, watch_asks
 from fanfold.run.forecast import StepPreview
 from fanfold.run.sources import Rows
 from fanfold.work.document import Node
@@ -51,6 +54,7 @@ from fanfold.work.nearest import remedy
 from fanfold.work.picture import Box, Picture
 from fanfold.work.reader import Count, NonNegative, Positive, Text
 from fanfold.work.task import Terms
+from fanfold.work.watch import WatchFields
 
 _RULES = (*RULES, "judge")
 _JUDGE_NAMES = tuple(sorted(JUDGE_NAMES))
@@ -80,13 +84,15 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
     picks: bool = True
     keep: Text | None = None
     over: Text | None = None
+    watch: WatchFields | None = None
 
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> Ensemble:
+        check_watch(node, given.watch, reading)
         made = cls.read_votes(node, given, reading, given.name)
         over = None if given.over is None else reading.over(node.child("over"))
         keep = None if given.keep is None else reading.keep(node.child("keep"))
-        return msgspec.structs.replace(made, over=over, keep=keep)
+        return msgspec.structs.replace(made, over=over, keep=keep, watch=given.watch)
 
     @classmethod
     def read_votes(
@@ -120,12 +126,14 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         yield self.name, self
         if self.judge is not None:
             yield f"{self.name}.judge", self.judge
+        yield from watch_asks(self, self.name, self.watch)
 
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, self
 
     def item_terms(self, ready: Ready) -> list[Terms]:
-        return [ready.terms(self, self.name, self.keep)]
+        terms = ready.terms(self, self.name, self.keep)
+        return [watched(terms, ready_watch(ready, self.watch), self.field)]
 
     def check_flow(self, flow: Flow) -> None:
         """Without an input it is one question."""
@@ -185,12 +193,14 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
     def preview(self, estimate: Estimate) -> PartPreview:
         if estimate.context.plan.input is None and estimate.known:
             estimate.sample = Sample(Rows([Item("question", {})]), 1)
-        return estimate.through([self.station(estimate.context, watched=self.over is not None)])
+        station = self.station(estimate.context, watched=self.over is not None)
+        return estimate.through([watched_station(estimate.context, self, station)])
 
     # ── picture ──
 
     def draw(self, id: str, sketch: Sketch) -> Box:
-        keep = joined([f"keep {self.keep}" if self.keep else ""])
+        watch = "" if self.watch is None else self.watch.describe()
+        keep = joined([f"keep {self.keep}" if self.keep else "", watch])
         lines = (*describe_options(self), *keep, *gate_line(self))
         return Box(id, title(self.name, "ensemble"), lines, inside=self.draw_votes(sketch))
 

@@ -13,6 +13,7 @@ from fanfold.patterns.map_reduce import fold_batch, map_batch
 from fanfold.patterns.pipeline import Stage
 from fanfold.patterns.reduce import Reducing
 from fanfold.patterns.streamed import WAITING
+from fanfold.patterns.watching import watched
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import gate_line, joined
@@ -20,10 +21,12 @@ from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.preview.asks import PreviewContext
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import MapStation
+from fanfold.plans.preview.watch import watched_station
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step, item_names
 from fanfold.plans.steps.reduce import Reduce
+from fanfold.plans.watch import check_watch, ready_watch, watch_asks
 from fanfold.work.batch import SHARD_AND_BATCH
 from fanfold.work.document import Node
 from fanfold.work.parts import PartKind
@@ -32,6 +35,7 @@ from fanfold.work.reader import Count, Text
 from fanfold.work.routed import Route
 from fanfold.work.shard import ShardSize
 from fanfold.work.task import Terms, Who
+from fanfold.work.watch import WatchFields
 
 
 class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True):
@@ -47,10 +51,12 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     over: Text | None = None
     command: dict[str, Any] | None = None
     route: Route | None = None
+    watch: WatchFields | None = None
 
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> Map:
         made = reading.asking(node, given)
+        check_watch(node, given.watch, reading)
         for field in ("stream", "waiting"):
             if field in node.value and not reading.in_stage:
                 what = f"`{field}` is for a stage of a pipeline, after another one"
@@ -72,7 +78,8 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
             reading.item_field(node.child("route").child("by"))
             fallback = made.get("who", Who()).fallback
             made["who"] = Who(members=given.route.members, fallback=fallback)
-        return cls(**made, name=given.name, shard=given.shard, route=given.route)
+        own = {field: getattr(given, field) for field in ("name", "shard", "route", "watch")}
+        return cls(**made, **own)
 
     def settled(self) -> Map:
         """A command asks the member that it is: that of its own name."""
@@ -93,13 +100,15 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield self.name, self
+        yield from watch_asks(self, self.name, self.watch)
 
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, self
 
     def item_terms(self, ready: Ready) -> list[Terms]:
         terms = ready.terms(self, self.name, self.keep)
-        return [terms if self.route is None else msgspec.structs.replace(terms, route=self.route)]
+        terms = terms if self.route is None else msgspec.structs.replace(terms, route=self.route)
+        return [watched(terms, ready_watch(ready, self.watch), None)]
 
     # ── run ──
 
@@ -132,7 +141,8 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         return mapped if self.shard is None else mapped.in_shards(self.shard, *context.sample)
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        return estimate.through([self.station(estimate.context, watched=self.over is not None)])
+        station = self.station(estimate.context, watched=self.over is not None)
+        return estimate.through([watched_station(estimate.context, self, station)])
 
     # ── picture ──
 
@@ -151,7 +161,9 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         if self.command is not None:
             who = f"command {' '.join(map(str, self.command.get('cmd', ())))}"
         shard = "" if self.shard is None else self.shard.describe()
-        return (who, *options, *joined([shard, f"keep {self.keep}" if self.keep else ""]))
+        watch = "" if self.watch is None else self.watch.describe()
+        keep = f"keep {self.keep}" if self.keep else ""
+        return (who, *options, *joined([shard, keep, watch]))
 
     def _how_many(self, items: int | None) -> int | None:
         """Asks at most."""

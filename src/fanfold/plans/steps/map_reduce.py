@@ -59,6 +59,8 @@ class MapReduce(
         if inner.shard is not None:
             what = "the parts of an item are asked about one by one; leave `shard` out"
             raise node.child("map").child("shard").bad(what)
+        if inner.watch is not None:
+            raise node.child("map").child("watch").bad("the parts of an item cannot be watched")
         reduce = Reduce.read(node.child("reduce"), given.reduce, reading)
         root, _, rest = given.over.partition(".")
         if root not in ("item", "steps") or not rest:

@@ -183,7 +183,7 @@ _TREE: dict[str, Any] = {
 }  # fmt: skip
 AskedReduceFields = written(Asking, "an asked reduce", kind=(Literal["ask"], "ask"), **_TREE)
 VotedReduceFields = written(
-    Ensemble, "a reduce by an ensemble", "keep", "over", "picks", prompt=Text,
+    Ensemble, "a reduce by an ensemble", "keep", "over", "picks", "watch", prompt=Text,
     kind=(Literal["ensemble"], "ensemble"), judge=(JudgeFields, UNSET), **_TREE,
 )  # fmt: skip
 

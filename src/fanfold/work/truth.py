@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.tune.replies import TRUTH
 from fanfold.work.document import read_text
 from fanfold.work.fields import MISSING, leaves, path_of
 from fanfold.work.item import Item
 from fanfold.work.vote import ballot
 
 GATE, FIELD, MEMBER = "gate", "item.", "member:"
+TRUTH = "truth"
 IDS = ("item", "id")
 
 
@@ -39,6 +40,12 @@ class Truth(msgspec.Struct, frozen=True):
             return None
         value = next((leaf for _, leaf in leaves(item.view(), path_of(self.name))), MISSING)
         return None if value is MISSING or value in (None, "") else ballot(value)
+
+    def written(self, folder: Path) -> str:
+        """As it is typed, with the path of a table from this folder."""
+        if self.kind == "labels":
+            return os.path.relpath(Path(self.name).resolve(), folder)
+        return {"gate": GATE, "member": MEMBER, "field": FIELD}[self.kind] + self.name
 
     def describe(self) -> str:
         match self.kind:
@@ -65,17 +72,17 @@ class Truth(msgspec.Struct, frozen=True):
             )
 
 
-def read_truth(said: str) -> Truth:
-    """As it is typed: `labels.csv`, `item.FIELD`, `gate` or `member:ID`."""
+def read_truth(said: str, where: str = "--truth", folder: str = "") -> Truth:
+    """As it is typed: `labels.csv` (in this folder), `item.FIELD`, `gate` or `member:ID`."""
     if said == GATE:
         return Truth("gate")
     for start, kind in ((MEMBER, "member"), (FIELD, "field")):
         if said.startswith(start) and len(said) > len(start):
             return Truth("member" if kind == "member" else "field", said.removeprefix(start))
     if not said.endswith(".csv"):
-        what = f"--truth {said}: give a table (labels.csv), item.FIELD, gate, or member:ID"
+        what = f"{where} {said}: give a table (labels.csv), item.FIELD, gate, or member:ID"
         raise BadInput(what)
-    return Truth("labels", said, _labels(Path(said)))
+    return Truth("labels", said, _labels(Path(folder) / said))
 
 
 def _labels(file: Path) -> dict[str, str]:
