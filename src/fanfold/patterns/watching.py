@@ -23,13 +23,13 @@ from fanfold.work.ask import Reply
 from fanfold.work.drift import DriftTest, in_sample
 from fanfold.work.fields import MISSING, leaves, path_of
 from fanfold.work.outcome import Outcome, StopCause
-from fanfold.work.task import Task, Terms, Watch, Who
+from fanfold.work.task import AnswerWatch, Task, Terms, Who
 from fanfold.work.vote import ballot
 
 NO_BUDGET = "its budget is used up"
 
 
-def watch_terms(terms: Terms, watch: Watch) -> Terms:
+def watch_terms(terms: Terms, watch: AnswerWatch) -> Terms:
     """On which terms checks are asked: by the one whose answers are taken as right, if there is one."""
     name, _, number = terms.step.partition("#")
     step = f"{name}.watch#{number}" if number else f"{name}.watch"
@@ -41,7 +41,7 @@ def watch_terms(terms: Terms, watch: Watch) -> Terms:
     )  # fmt: skip
 
 
-def watched(terms: Terms, watch: Watch | None, field: str | None) -> Terms:
+def watched(terms: Terms, watch: AnswerWatch | None, field: str | None) -> Terms:
     """The field that is voted on is the one that is compared, unless the watch states another."""
     if watch is not None and not watch.field and field:
         watch = msgspec.structs.replace(watch, field=field)

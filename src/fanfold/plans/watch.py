@@ -14,7 +14,7 @@ from fanfold.plans.reading import StepContext, read_gate
 from fanfold.plans.ready import Ready
 from fanfold.work.document import Node
 from fanfold.work.reader import listed
-from fanfold.work.task import Watch, Who
+from fanfold.work.task import AnswerWatch, Who
 from fanfold.work.truth import read_truth
 from fanfold.work.watch import WatchFields, watch_of
 
@@ -48,7 +48,7 @@ def watch_asks(step: Asking, name: str, watch: WatchFields | None) -> Iterator[t
     yield f"{name}.watch", Asking(**{**own, **more})
 
 
-def ready_watch(ready: Ready, watch: WatchFields | None) -> Watch | None:
+def ready_watch(ready: Ready, watch: WatchFields | None) -> AnswerWatch | None:
     if watch is None:
         return None
     gate = None if watch.gate is UNSET else from_plan(list(listed(watch.gate)), ready.resolve)

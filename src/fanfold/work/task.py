@@ -115,7 +115,7 @@ NOBODY = Who(use=0)
 """Of a step that asks no member: what becomes of its items follows from all of them."""
 
 
-class Watch(msgspec.Struct, frozen=True):
+class AnswerWatch(msgspec.Struct, frozen=True):
     """A sample of a step's answers, `rate` of the items, is checked against what is right (`truth`, or by
     a `gate` of its own): at least `target` of them should be. `field`: of replies, that is compared."""
 
@@ -163,7 +163,7 @@ class Terms(msgspec.Struct, frozen=True):
     route: Route | None = None
     routed: dict[str, Terms] = {}
     tools: StatedTools | ToolUser | None = None
-    watch: Watch | None = None
+    watch: AnswerWatch | None = None
     optional: bool = False
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from fanfold.errors import BadInput
 from fanfold.work.document import Node
 from fanfold.work.options import BudgetField, budget_of, check_gate, plain
 from fanfold.work.reader import Misfit, Positive, Stated, Text, read_record
-from fanfold.work.task import Budget, Gate, Watch
+from fanfold.work.task import AnswerWatch, Budget, Gate
 from fanfold.work.truth import Truth, read_truth
 
 RATE = 0.02  # of the items, where a check costs something
@@ -69,17 +69,17 @@ class WatchFields(
         return f"watched: {against}, {self.target:.1%} right"
 
 
-def watch_of(stated: WatchFields, gate: Gate | None, folder: str = "") -> Watch:
+def watch_of(stated: WatchFields, gate: Gate | None, folder: str = "") -> AnswerWatch:
     """What a run works with; labels are read from this folder now."""
     truth = Truth("gate") if gate else read_truth(str(stated.truth), "`watch`: truth", folder)
     rate = 1.0 if stated.checks_all(gate is not None) else RATE
-    return Watch(
+    return AnswerWatch(
         truth, stated.target, rate if stated.rate is UNSET else stated.rate, stated.own_budget,
         stated.on_drift, "" if stated.field is UNSET else stated.field, gate,
     )  # fmt: skip
 
 
-def script_watch(node: Node) -> Watch:
+def script_watch(node: Node) -> AnswerWatch:
     """The same from a Python call, where `gate` is a gate."""
     if not isinstance(node.value, dict):
         return watch_of(read_record(node, WatchFields), None)

@@ -16,13 +16,13 @@ from fanfold.plans.preview.stations import PassingItem, Station
 from fanfold.price import nanos
 from fanfold.run.forecast import StepPreview
 from fanfold.work.drift import in_sample
-from fanfold.work.task import Place, Terms, Watch
+from fanfold.work.task import AnswerWatch, Place, Terms
 
 
 def watched_station(context: PreviewContext, step: Any, station: Station) -> Station:
     """The same, and a line for what the step's watch asks, if it asks anybody."""
     (terms,) = step.item_terms(context.ready)
-    watch: Watch | None = terms.watch
+    watch: AnswerWatch | None = terms.watch
     if watch is None or (watch.gate is None and watch.truth.kind != "member"):
         return station
     return WatchedStation(context, step, station, terms)
