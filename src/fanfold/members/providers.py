@@ -22,7 +22,8 @@ class Provider(msgspec.Struct, frozen=True):
     `max_completion_tokens`. `schemas` False: a schema goes into the prompt. `seed`: what it calls
     that. `usage`: a stream must be told to report usage. `header`: where its key goes, if not into
     the usual one. `media`: the files that its usual models take. `batch`: the part of the price that its
-    batch service asks, if it has one as OpenAI has."""
+    batch service asks, if it has one as OpenAI has. `listed_at`: the address by which price lists know it,
+    `prefix`: what its names of models begin with and theirs do not."""
 
     base_url: str = ""
     key: str = "none"
@@ -35,6 +36,8 @@ class Provider(msgspec.Struct, frozen=True):
     header: str = ""
     media: tuple[MediaKind, ...] = ()
     batch: float | None = None
+    listed_at: str = ""
+    prefix: str = ""
 
     def is_at(self, url: str) -> bool:
         """Whether an address is its own."""
@@ -84,12 +87,18 @@ PROVIDERS: dict[str, Provider] = {
         "https://api.openai.com/v1", "env:OPENAI_API_KEY", newest=True, media=_SEEN, batch=0.5
     ),
     "openrouter": Provider("https://openrouter.ai/api/v1", "env:OPENROUTER_API_KEY", media=_SEEN),
-    "together": Provider("https://api.together.xyz/v1", "env:TOGETHER_API_KEY"),
+    "together": Provider(
+        "https://api.together.ai/v1",
+        "env:TOGETHER_API_KEY",
+        hosts=r"api\.together\.(ai|xyz)",
+        listed_at="https://api.together.xyz/v1",
+    ),
     "vertex": Provider(
         "",
         "env:VERTEX_ACCESS_TOKEN",
         hosts=r"([a-z0-9-]+-)?aiplatform\.googleapis\.com",
         media=("image",),
+        prefix="google/",
     ),
     "vllm": Provider("http://127.0.0.1:8000/v1"),
     "xai": Provider("https://api.x.ai/v1", "env:XAI_API_KEY"),

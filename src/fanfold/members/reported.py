@@ -65,15 +65,17 @@ class _NotACount(Exception):
 
 def of_completions(found: Any) -> Reported:
     """Cached tokens are part of the prompt's. Some servers leave reasoning out of the completion's
-    tokens, and have it only in the total: the larger figure is what is billed."""
+    tokens, and have it only in the total: the larger figure is what is billed. DeepSeek has another name
+    for the cached ones."""
     try:
-        prompt, written, total = _counts(
-            found, "prompt_tokens", "completion_tokens", "total_tokens"
+        prompt, written, total, hit = _counts(
+            found, "prompt_tokens", "completion_tokens", "total_tokens", "prompt_cache_hit_tokens"
         )
         if prompt is None or written is None:
             return Reported()
         details, more = found.get("prompt_tokens_details"), found.get("completion_tokens_details")
-        cached = 0 if details is None else _counts(details, "cached_tokens")[0] or 0
+        cached = _counts(details, "cached_tokens")[0]
+        cached = (hit or 0) if cached is None else cached
         thought = 0 if more is None else _counts(more, "reasoning_tokens")[0] or 0
     except _NotACount:
         return Reported(unusable=_UNUSABLE)

@@ -49,11 +49,11 @@ class Refusal(NamedTuple):
 
 
 class ErrorRow(NamedTuple):
-    """Fits a status, and one of the words if there are any. `foreign`: only an answer that is not
-    in the provider's own form."""
+    """Fits a status, and one of the words (None: whatever is said). `foreign`: only an answer that is
+    not in the provider's own form."""
 
     statuses: frozenset[int]
-    words: tuple[str, ...]
+    words: tuple[str, ...] | None
     make: Callable[[Refusal], MemberError]
     foreign: bool = False
 
@@ -61,34 +61,46 @@ class ErrorRow(NamedTuple):
         words = self.words
         if status not in self.statuses or (self.foreign and own):
             return False
-        return not words or any(word in text for word in words)
+        return words is None or any(word in text for word in words)
 
 
-def table(*, quota: tuple[str, ...], too_long: tuple[str, ...]) -> tuple[ErrorRow, ...]:
-    """The rows of one wire, tried from the top. The words are how it says that the quota is gone
-    or the request too long, in lower case.
+def table(
+    *,
+    quota: tuple[str, ...],
+    too_long: tuple[str, ...],
+    key: tuple[str, ...] = (),
+    flagged: tuple[str, ...] = (),
+    later: tuple[str, ...] = (),
+) -> tuple[ErrorRow, ...]:
+    """The rows of one wire, tried from the top. The words are how it says, in lower case, that the quota
+    is gone, the request too long, the key not one (in a 400), the prompt not allowed (in a 403), and that
+    what sounds like the quota is over in a moment.
     """
     return (
-        ErrorRow(frozenset({402}), (), _quota),
+        ErrorRow(frozenset({402}), None, _quota),
+        ErrorRow(frozenset({429}), later, _too_often),
+        ErrorRow(frozenset({403}), flagged, _malformed),
         ErrorRow(frozenset({400, 403, 429}), quota, _quota),
-        ErrorRow(frozenset({401, 403}), (), _key),
-        ErrorRow(frozenset({404}), (), _model),
-        ErrorRow(frozenset({413}), (), _too_long),
+        ErrorRow(frozenset({401, 403}), None, _key),
+        ErrorRow(frozenset({400}), key, _key),
+        ErrorRow(frozenset({404}), None, _model),
+        ErrorRow(frozenset({413}), None, _too_long),
         ErrorRow(frozenset({400, 422}), too_long, _too_long),
-        ErrorRow(frozenset({400, 422}), (), _malformed),
-        ErrorRow(MAY_BE_BILLED, (), _doubt),
-        ErrorRow(frozenset(range(500, 600)), (), _doubt, foreign=True),
-        ErrorRow(frozenset({429, 529}), (), _too_often),
-        ErrorRow(frozenset({409, 425, *range(500, 600)}), (), _server),
-        ErrorRow(frozenset(range(201, 300)), (), _unexpected),
-        ErrorRow(frozenset(range(300, 400)), (), _elsewhere),
+        ErrorRow(frozenset({400, 422}), None, _malformed),
+        ErrorRow(MAY_BE_BILLED, None, _doubt),
+        ErrorRow(frozenset(range(500, 600)), None, _doubt, foreign=True),
+        ErrorRow(frozenset({429, 498, 529}), None, _too_often),
+        ErrorRow(frozenset({409, 425, *range(500, 600)}), None, _server),
+        ErrorRow(frozenset(range(201, 300)), None, _unexpected),
+        ErrorRow(frozenset(range(300, 400)), None, _elsewhere),
     )
 
 
 def refused(member: str, answer: Answer, rows: tuple[ErrorRow, ...], key: str) -> MemberError:
     code, message = error_parts(answer.body)
     said = shortened(scrubbed(message or code, key))
-    refusal = Refusal(member, answer.status, said, retry_after(answer.header))
+    wait = retry_after(answer.header)
+    refusal = Refusal(member, answer.status, said, _delay(answer.body) if wait is None else wait)
     text, own = f"{code} {message}".lower(), answer.whole and is_own(answer.body)
     for row in rows:
         if row.fits(answer.status, text, own):
@@ -146,7 +158,7 @@ def _elsewhere(refusal: Refusal) -> Terminal:
 def error_parts(body: bytes) -> tuple[str, str]:
     """Code and message of an error body, however it is shaped; the text as it is if it is none."""
     try:
-        whole = msgspec.json.decode(body)
+        whole = _decoded(body)
     except (ValueError, RecursionError):
         return "", body.decode(errors="replace")
     error = whole.get("error", whole) if isinstance(whole, dict) else whole
@@ -158,15 +170,35 @@ def error_parts(body: bytes) -> tuple[str, str]:
 
 
 def is_own(body: bytes) -> bool:
-    """An error in the form of the providers: `{"error": {...}}` or `{"object": "error", ...}`. A
-    gateway answers with a page, a line, or at most with a message."""
+    """An error in the form of the providers: `{"error": {...}}`, `{"object": "error", ...}` or
+    `{"message", "type", "code"}`. A gateway answers with a page, a line, or at most with a message."""
     try:
-        whole = msgspec.json.decode(body)
+        whole = _decoded(body)
     except (ValueError, RecursionError):
         return False
     if not isinstance(whole, dict):
         return False
-    return isinstance(whole.get("error"), dict | str) or whole.get("object") == "error"
+    named = isinstance(whole.get("error"), dict | str) or whole.get("object") == "error"
+    return named or {"message", "type", "code"} <= whole.keys()
+
+
+def _decoded(body: bytes) -> Any:
+    """Google has its errors in a list of one."""
+    match msgspec.json.decode(body):
+        case [dict() as one]:
+            return one
+        case whole:
+            return whole
+
+
+def _delay(body: bytes) -> float | None:
+    """Seconds that an error itself says, as Google's do."""
+    try:
+        whole = _decoded(body)
+        found = [one["retryDelay"] for one in whole["error"]["details"] if "retryDelay" in one]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return None
+    return _number(found[0]) if found and isinstance(found[0], str) else None
 
 
 def _as_text(value: Any) -> str:
