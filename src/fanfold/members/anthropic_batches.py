@@ -19,7 +19,6 @@ _STATUS = {
 _ENDS: dict[str, LineEnd] = {
     "succeeded": "answered", "errored": "refused", "canceled": "cancelled", "expired": "expired",
 }  # fmt: skip
-PAGE = 100
 
 
 class _Counts(msgspec.Struct):
@@ -47,7 +46,6 @@ class _Batch(msgspec.Struct):
 class _Page(msgspec.Struct):
     data: list[_Batch]
     has_more: bool = False
-    last_id: str | None = None
 
 
 class _Result(msgspec.Struct):
@@ -84,18 +82,8 @@ class AnthropicBatches(BatchApi):
         return self._state(await self.send("POST", "/messages/batches", body))
 
     async def since(self, created: float, known: Collection[str]) -> list[BatchState]:
-        found: list[BatchState] = []
-        after = ""
-        while True:
-            more = f"&after_id={after}" if after else ""
-            page = self.decoded(
-                _page, await self.send("GET", f"/messages/batches?limit={PAGE}{more}")
-            )
-            states = [one.state for one in page.data]
-            found += [one for one in states if one.created >= created and one.id not in known]
-            if not page.has_more or not states or states[-1].created < created:
-                return found
-            after = page.last_id or states[-1].id
+        found = await self.listed("/messages/batches", "after_id", _page, created)
+        return [one for one in found if one.id not in known]
 
     async def look(self, id: str) -> BatchState:
         return self._state(await self.send("GET", f"/messages/batches/{id}"))

@@ -3,8 +3,8 @@ and far between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from fanfold.errors import MemberError, Transient
 from fanfold.members.endpoint import http_client
@@ -12,13 +12,29 @@ from fanfold.members.http import OK, Answer
 from fanfold.members.keys import Key
 from fanfold.members.status import ErrorRow, refused
 from fanfold.work.ask import Reply
-from fanfold.work.batch import LineResult
+from fanfold.work.batch import BatchState, LineResult
 from fanfold.work.member import Request, Traits
 
 MOST = 2_000_000_000  # bytes of results that are read
 LEAST_SECONDS = 300.0  # for an upload, or results, of a whole batch
 Read = Callable[[Request, bytes], Reply]
+PAGE = 100
 T = TypeVar("T")
+
+
+class ListedBatch(Protocol):
+    @property
+    def state(self) -> BatchState: ...
+
+
+class ListPage(Protocol):
+    """A page of a list, the newest first."""
+
+    @property
+    def data(self) -> Sequence[ListedBatch]: ...
+
+    @property
+    def has_more(self) -> bool: ...
 
 
 class BatchApi:
@@ -55,6 +71,22 @@ class BatchApi:
         if answer.status != OK:
             raise refused(self._member, answer, self._rows, key)
         return answer.body
+
+    async def listed(
+        self, path: str, after: str, page: Callable[[bytes], ListPage], created: float
+    ) -> list[BatchState]:
+        """The batches that were created since then, the newest first. `after`: what the service calls the
+        last that was seen."""
+        found: list[BatchState] = []
+        last = ""
+        while True:
+            more = f"&{after}={last}" if last else ""
+            read = self.decoded(page, await self.send("GET", f"{path}?limit={PAGE}{more}"))
+            states = [one.state for one in read.data]
+            found += [one for one in states if one.created >= created]
+            if not read.has_more or not states or states[-1].created < created:
+                return found
+            last = states[-1].id
 
     def decoded(self, decode: Callable[[bytes], T], body: bytes) -> T:
         try:

@@ -6,7 +6,6 @@ file of its own (`engine: local`).
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -18,7 +17,7 @@ from fanfold.members.endpoint import ApiFields, Endpoint
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
-from fanfold.members.local_server import Server, Serving
+from fanfold.members.local_server import EngineMember, Serving
 from fanfold.members.local_store import cache_folder, find_engine, find_weights
 from fanfold.members.openai import ROWS, OpenAIFields, bearer, header_of
 from fanfold.members.providers import PROVIDERS, Provider
@@ -162,49 +161,17 @@ class Embedding:
         return Reply(data=data, usage=usage, model=answer.model, unusable=unusable)
 
 
-class LocalEmbedding:
-    """The embedded engine with an embedding model, in a server of its own that comes and goes with us."""
+class LocalEmbedding(EngineMember):
+    """The embedded engine with an embedding model."""
 
     def __init__(self, traits: Traits, fields: EmbeddingFields, beside: Path) -> None:
-        self._traits, self._fields, self._beside = traits, fields, beside
-        self._server: Server | None = None
-        self._wire = self._speaking("http://127.0.0.1:0")
-        self._starting = asyncio.Lock()
+        self._fields, self._beside = fields, beside
+        super().__init__(traits)
 
-    @property
-    def traits(self) -> Traits:
-        return self._traits
+    def speaking(self, address: str) -> Embedding:
+        return Embedding(self._traits, f"{address}/v1", self.key, None, PROVIDERS[""])
 
-    async def open(self) -> None:
-        async with self._starting:
-            if self._server is None:
-                self._server = Server(self._traits.id, self._serving())
-            if not self._server.runs:
-                await self._server.start()
-                await self._wire.close()
-                self._wire = self._speaking(self._server.address)
-                await self._wire.open()
-
-    async def close(self) -> None:
-        await self._wire.close()
-        if self._server is not None:
-            await self._server.stop()
-
-    def prepare(self, ask: Ask) -> Request:
-        return self._wire.prepare(ask)
-
-    async def ask(self, request: Request, tell: Tell) -> Reply:
-        await self.open()
-        return await self._wire.ask(request, tell)
-
-    def _speaking(self, address: str) -> Embedding:
-        return Embedding(self._traits, f"{address}/v1", self._key, None, PROVIDERS[""])
-
-    def _key(self) -> str | None:
-        return self._server.key if self._server else None
-
-    def _serving(self) -> Serving:
-        """BadInput when something is missing, with what to do."""
+    def serving(self) -> Serving:
         cache = cache_folder()
         stated = self._beside / Path(self._fields.model).expanduser()
         return Serving(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,17 +11,15 @@ import msgspec
 
 from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.members.local_labels import Labels
-from fanfold.members.local_server import Server, Serving
+from fanfold.members.local_server import EngineMember, Serving
 from fanfold.members.local_store import WEIGHTS, cache_folder, find_engine, find_weights
 from fanfold.members.openai import OpenAI
 from fanfold.price import FREE
-from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import canonical, digest
-from fanfold.work.member import MAX_BYTES, Member, Request, Tell, Traits
+from fanfold.work.member import MAX_BYTES, Member, Traits
 from fanfold.work.reader import Count, Positive, Text
 
 CONTEXT = 2048  # tokens of a slot, where the roster does not say
-_NOWHERE = "http://127.0.0.1:0"
 
 
 class LocalFields(MemberFields, frozen=True, kw_only=True, tag="local"):
@@ -70,63 +67,22 @@ def _file_size(folder: Path, model: str) -> str:
         return "unreadable"
 
 
-class Local:
-    """The server is started when the member is opened, and again when it has died since; what was
-    under way then is lost and tried again by the run. A relative `model` is looked for in `beside`.
-    """
+class Local(EngineMember):
+    """A relative `model` is looked for in `beside`."""
 
     def __init__(
         self, traits: Traits, fields: LocalFields, *, beside: Path, cache: Path | None = None
     ) -> None:
-        self._traits, self._fields, self._beside = traits, fields, beside
+        self._fields, self._beside = fields, beside
         self._cache = cache or cache_folder()
-        self._server: Server | None = None
-        self._wire = self._speaking(_NOWHERE)
-        self._starting = asyncio.Lock()
+        super().__init__(traits)
 
-    @property
-    def traits(self) -> Traits:
-        return self._traits
-
-    @property
-    def server(self) -> Server | None:
-        return self._server
-
-    async def open(self) -> None:
-        await self._ready()
-
-    async def close(self) -> None:
-        await self._wire.close()
-        if self._server is not None:
-            await self._server.stop()
-
-    def prepare(self, ask: Ask) -> Request:
-        return self._wire.prepare(ask)
-
-    async def ask(self, request: Request, tell: Tell) -> Reply:
-        await self._ready()
-        return await self._wire.ask(request, tell)
-
-    async def _ready(self) -> None:
-        async with self._starting:
-            if self._server is None:
-                self._server = Server(self._traits.id, self._serving())
-            if not self._server.runs:
-                await self._server.start()
-                await self._wire.close()
-                self._wire = self._speaking(self._server.address)
-                await self._wire.open()
-
-    def _speaking(self, address: str) -> Member:
+    def speaking(self, address: str) -> Member:
         if self._fields.answers == "labels":
-            return Labels(self._traits, address, self._key, self._fields.weights)
-        return OpenAI(self._traits, f"{address}/v1", self._key, own=True)
+            return Labels(self._traits, address, self.key, self._fields.weights)
+        return OpenAI(self._traits, f"{address}/v1", self.key, own=True)
 
-    def _key(self) -> str | None:
-        return self._server.key if self._server else None
-
-    def _serving(self) -> Serving:
-        """BadInput when something is missing, with what to do."""
+    def serving(self) -> Serving:
         fields = self._fields
         stated = self._beside / Path(fields.model).expanduser() if fields.model else None
         return Serving(

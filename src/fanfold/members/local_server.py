@@ -17,6 +17,8 @@ import msgspec
 
 from fanfold.errors import Terminal
 from fanfold.members.process import kill_group
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.member import Member, Request, Tell, Traits
 
 PROGRAM = Path(__file__).with_name("local_engine.py")
 SECONDS_TO_START = 120.0
@@ -154,3 +156,57 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         kill_group(process)
         process.wait()
+
+
+class EngineMember:
+    """A member in a server of its own that comes and goes with us. It is started when the member is
+    opened, and again when it has died since; what was under way then is lost and tried again by the run.
+
+    A kind says how it is served (BadInput when something is missing, with what to do), and who speaks to
+    the server at an address.
+    """
+
+    def __init__(self, traits: Traits) -> None:
+        self._traits = traits
+        self._server: Server | None = None
+        self._wire = self.speaking("http://127.0.0.1:0")
+        self._starting = asyncio.Lock()
+
+    def serving(self) -> Serving:
+        raise NotImplementedError
+
+    def speaking(self, address: str) -> Member:
+        raise NotImplementedError
+
+    @property
+    def traits(self) -> Traits:
+        return self._traits
+
+    @property
+    def server(self) -> Server | None:
+        return self._server
+
+    def key(self) -> str | None:
+        return self._server.key if self._server else None
+
+    async def open(self) -> None:
+        async with self._starting:
+            if self._server is None:
+                self._server = Server(self._traits.id, self.serving())
+            if not self._server.runs:
+                await self._server.start()
+                await self._wire.close()
+                self._wire = self.speaking(self._server.address)
+                await self._wire.open()
+
+    async def close(self) -> None:
+        await self._wire.close()
+        if self._server is not None:
+            await self._server.stop()
+
+    def prepare(self, ask: Ask) -> Request:
+        return self._wire.prepare(ask)
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        await self.open()
+        return await self._wire.ask(request, tell)

@@ -15,7 +15,6 @@ PATH = "/v1/chat/completions"
 NAME = "fanfold"  # of our name in the metadata
 _ENDED = ("failed", "completed", "expired", "cancelled")
 _ENDS: dict[str, LineEnd] = {"batch_cancelled": "cancelled", "batch_expired": "expired"}
-PAGE = 100
 
 
 class _Counts(msgspec.Struct):
@@ -111,16 +110,8 @@ class OpenAIBatches(BatchApi):
         return self._state(await self.send("POST", "/batches", _encode(wanted)))
 
     async def since(self, created: float, known: Collection[str]) -> list[BatchState]:
-        found: list[BatchState] = []
-        after = ""
-        while True:
-            more = f"&after={after}" if after else ""
-            page = self.decoded(_page, await self.send("GET", f"/batches?limit={PAGE}{more}"))
-            states = [one.state for one in page.data]
-            found += [one for one in states if one.created >= created and one.id not in known]
-            if not page.has_more or not states or states[-1].created < created:
-                return found
-            after = states[-1].id
+        found = await self.listed("/batches", "after", _page, created)
+        return [one for one in found if one.id not in known]
 
     async def look(self, id: str) -> BatchState:
         return self._state(await self.send("GET", f"/batches/{id}"))

@@ -29,6 +29,7 @@ from fanfold.plans.tools import trouble_with_tools
 from fanfold.plans.variables import read_vars, set_vars
 from fanfold.run.settings import Govern
 from fanfold.run.tools import SHARED_ASK
+from fanfold.work.batch import without_service
 from fanfold.work.document import Node, read
 from fanfold.work.media_ask import refused_media
 from fanfold.work.nearest import remedy
@@ -141,6 +142,7 @@ def check_plan(plan: Plan, roster: Roster) -> None:
         _check_named(plan, asking, "escalate", asking.escalate, roster)
         _check_prompt(plan, name, asking, roster)
         _check_tools(plan, asking, roster)
+        _check_batch(plan, name, asking, roster)
         if isinstance(asking, Ensemble):
             _check_votes(plan, asking, roster)
 
@@ -202,6 +204,14 @@ def _check_prompt(plan: Plan, name: str, asking: Asking, roster: Roster) -> None
         if kind not in _NEED_NO_PROMPT:
             what = f"`{name}` has no `prompt`, but member `{id}` (kind {kind}) needs one"
             raise _bad(plan, asking, "", what)
+
+
+def _check_batch(plan: Plan, name: str, asking: Asking, roster: Roster) -> None:
+    asked = candidates(asking.who, roster)
+    if asking.batch is None or not asked:
+        return
+    if all(roster.entries[id].traits.batch is None for id in asked):
+        raise _bad(plan, asking, "batch", f"`{name}`: {without_service(asked)}")
 
 
 def _check_tools(plan: Plan, asking: Asking, roster: Roster) -> None:

@@ -20,7 +20,7 @@ from fanfold.run.limits import Gauge, Limits
 from fanfold.run.member_sources import MemberSource
 from fanfold.run.months import MonthBudget
 from fanfold.run.tools import Toolbox
-from fanfold.work.batch import AT_BATCH
+from fanfold.work.batch import AT_BATCH, without_service
 from fanfold.work.member import Member, Traits
 from fanfold.work.task import Budget, Terms, ToolUser, Who
 from fanfold.work.tool import StatedTools, one_of_all
@@ -164,12 +164,8 @@ class Chooser:
         for who in terms.whos[:1]:
             candidates = self.eligible(who).candidates
             if candidates and not any(one.traits.batch is not None for one in candidates):
-                names = ", ".join(one.traits.id for one in candidates)
-                raise BadInput(
-                    f"step {terms.step}: `batch` needs a member with a batch service, and {names} has"
-                    " none that is known; if it has one, state `batch_price` in the roster (0.5 is half"
-                    " the price)"
-                )
+                why = without_service([one.traits.id for one in candidates])
+                raise BadInput(f"step {terms.step}: {why}")
 
     def by_batch(self, candidate: Candidate) -> Candidate | None:
         traits = candidate.traits

@@ -91,6 +91,14 @@ class BatchPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metac
         return f"in batches{time}{', few at once online' if self.auto else ''}"
 
 
+def without_service(members: Sequence[str]) -> str:
+    """What is wrong with a batch of members none of whom has such a service."""
+    return (
+        f"`batch` needs a member with a batch service, and {', '.join(members)} has none that is known; if"
+        " it has one, state `batch_price` in the roster (0.5 is half the price)"
+    )
+
+
 def batch_of(given: Any) -> BatchPolicy:
     """`auto`, a time, or the fields."""
     if isinstance(given, BatchPolicy):

@@ -164,10 +164,14 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     queue: str = ""
     batch: BatchAsk | None = None
 
+    @property
+    def has_files(self) -> bool:
+        return b"\0" in self.body
+
 
 def filled(request: Request) -> bytes:
     """The body as it is sent, with the contents of its files. Terminal: one of them was changed."""
-    if b"\0" not in request.body:
+    if not request.has_files:
         return request.body
     files = {one.hash: one for one in request.ask.attachments()}
     pieces = request.body.split(b"\0")
