@@ -19,7 +19,7 @@ PATHS  := src tests tools $(wildcard bench)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format format-check lint types bench peers score sweep simulate browser build lock agents postgres hosts mlflow clean ray
+.PHONY: help demo test test-slow check format format-check lint types bench peers score sweep simulate browser build lock agents postgres hosts mlflow clean ray litellm
 
 help: ## this list
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-9s %s\n' "$$name" "$$does"; done
@@ -89,6 +89,9 @@ mlflow: $(DEV) ## a real backend for traces, which tests/faces/test_mlflow.py st
 
 ray: $(DEV) ## a real Ray, in an environment of its own, for tests/flow/test_ray.py; 400 MB
 	@test -x .ray/bin/python || ($(BIN)/python -m venv .ray && .ray/bin/pip install --quiet --disable-pip-version-check -r requirements.lock && .ray/bin/pip install --quiet --disable-pip-version-check 'ray[client]>=2.40,<3')
+
+litellm: $(DEV) ## a real LiteLLM, in an environment of its own, for tests/flow/test_litellm.py; 350 MB
+	@test -x .litellm/bin/python || ($(BIN)/python -m venv .litellm && .litellm/bin/pip install --quiet --disable-pip-version-check -r requirements.lock && .litellm/bin/pip install --quiet --disable-pip-version-check 'litellm>=1.80,<2')
 
 build: $(DEV) ## the wheel and the source archive, in dist/
 	@$(BIN)/python -m build --no-isolation --outdir dist

@@ -26,7 +26,7 @@ EVERYWHERE = {"msgspec", "mcp"}
 
 # Packages that users install as extras: imported where they are used, never before.
 EXTRAS = {
-    "aiohttp_socks", "mcp", "openpyxl", "opentelemetry", "psycopg", "pyarrow", "pydantic", "pypdf",
+    "aiohttp_socks", "litellm", "mcp", "openpyxl", "opentelemetry", "psycopg", "pyarrow", "pydantic", "pypdf",
     "pyreqwest", "ray", "starlette", "uvicorn", "xllamacpp",
 }  # fmt: skip
 

@@ -337,7 +337,7 @@ def test_a_pdf_of_30_mb_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (scans(tmp_path, 0) / "big.pdf").write_bytes(media.pdf(["one"], padding=30_000_000))
     said = refused(tmp_path, MAP.format(member="o", prompt="'{{ item | document }}'"))
     what = "is larger than 24.0 MB (30.0 MB), which no service takes; split it by its pages"
-    assert said == f"/scans/big.pdf: {what}"
+    assert said == f"/scans/big.pdf: {what} (docs/media.md has a program)"
 
 
 def test_an_image_that_the_api_would_refuse_is_not_sent(tmp_path: Path) -> None:

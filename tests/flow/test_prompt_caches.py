@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from fanfold.work.outcome import Receipt
 from tests.flow.killed_plans import carried_through
 from tests.flow.simulation import Scene, play
 from tests.flow.small_plans import unwatched
+from tests.flow.tool_models import calling
 
 PRICE = Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)
 SHARED = 20_000
@@ -292,3 +294,56 @@ def test_a_plan_that_is_killed_continues(tmp_path: Path) -> None:
     killed = carried_through(tmp_path, plan, lambda asked: Says(), seed=3, roster=roster)
     killed.check()
     assert killed.receipt.passed == 12
+
+
+# ── tools ────────────────────────────────────────────────────────────────────────────────────
+
+
+def look_up(number: int) -> str:
+    """A long page."""
+    return f"{number} " * 3000
+
+
+ROUNDS = [[("look_up", {"number": n})] for n in range(5)]
+
+
+def looking(asked: Asked) -> Says:
+    return calling(*ROUNDS, then=lambda done: "fine")(asked)
+
+
+def tool_loop(folder: Path, member: str, **how: Any) -> tuple[Receipt, list[Usage]]:
+    """A conversation of six asks with five pages; its usage, ask by ask."""
+    with threaded_server(
+        folder / "books", script=f"{__name__}:looking", price=PRICE, caches=ServerCaches()
+    ) as server:
+        (folder / "roster.yaml").write_text(ROSTER.format(url=server.url))
+        receipt = run_sync(mapped(folder, member, 1, tools=[look_up], **how))
+        asked = server.books().asked
+    assert [one.billed for one in asked] == [True] * 6
+    assert receipt.cost_usd == sum(one.cost for one in asked) / 1e9
+    return receipt, [one.usage for one in asked if one.usage is not None]
+
+
+@pytest.mark.parametrize("context", ["", CONTEXT[:8000]])
+def test_each_round_with_tools_reads_what_the_one_before_wrote(
+    tmp_path: Path, context: str
+) -> None:
+    receipt, used = tool_loop(tmp_path, "a", **({"context": context} if context else {}))
+    kept = [one.cache_read + one.cache_write for one in used]
+    assert [one.cache_read for one in used[2:]] == kept[1:-1], "all that was written by then"
+    assert used[-1].input < 100, "only what was never sent before is paid in full"
+    whole = [one.input + one.cache_read + one.cache_write for one in used]
+    paid = sum(cost(PRICE, one.input, 0, one.cache_read, one.cache_write) for one in used)
+    assert paid < 0.5 * sum(cost(PRICE, tokens, 0) for tokens in whole)
+    (step,) = [one for one in receipt.steps if one.shared]
+    assert step.hit_rate > 0.9
+
+
+def test_a_service_that_keeps_by_itself_reads_the_rounds_before(tmp_path: Path) -> None:
+    _, used = tool_loop(tmp_path, "o")
+    assert all(later.cache_read > one.cache_read for one, later in pairwise(used[1:]))
+
+
+def test_where_caches_are_off_a_loop_with_tools_writes_none(tmp_path: Path) -> None:
+    _, used = tool_loop(tmp_path, "a", cache="off")
+    assert {one.cache_read + one.cache_write for one in used} == {0}

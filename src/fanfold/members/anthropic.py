@@ -8,11 +8,19 @@ import msgspec
 
 from fanfold.errors import Terminal
 from fanfold.members.anthropic_batches import AnthropicBatches
-from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of, shared_part
+from fanfold.members.cache_marks import TextBlock, growing, marked
+from fanfold.members.endpoint import (
+    ApiFields,
+    ApiMember,
+    Endpoint,
+    reading_pays,
+    reply_of,
+    shared_part,
+)
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
-from fanfold.members.media import KEEP, messages_tokens, messages_turn
+from fanfold.members.media import messages_tokens, messages_turn
 from fanfold.members.reported import merged, of_messages
 from fanfold.members.status import table
 from fanfold.members.structured import closed, in_words
@@ -64,17 +72,11 @@ anthropic = constructor(AnthropicFields, lambda given: given["model"])
 # ── what goes over the wire, as far as it is read or written here ────────────────────────────
 
 
-class _TextBlock(msgspec.Struct, frozen=True, omit_defaults=True):
-    type: str
-    text: str
-    cache_control: dict[str, str] | None = None
-
-
 class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     max_tokens: int
     messages: tuple[object, ...]
-    system: str | list[_TextBlock] = ""
+    system: str | list[TextBlock] = ""
     temperature: float | None = None
     top_p: float | None = None
     stop_sequences: tuple[str, ...] = ()
@@ -155,9 +157,12 @@ class Anthropic(ApiMember):
             first = (one for one in ask.messages if one.role != "system")
             spoken = (*first, *messages_turns(tools.rounds, ask.turns))
         shared = shared_part(ask, self._traits.price, self._least)
-        whole: str | list[_TextBlock] = "\n\n".join(system)
+        whole: str | list[TextBlock] = "\n\n".join(system)
         if shared.prefix:
-            whole, spoken = _marked(ask, "\n\n".join(system), spoken)
+            whole, spoken = marked(ask, "\n\n".join(system), spoken)
+        if tools is not None and ask.shared >= 0 and reading_pays(self._traits.price):
+            spoken, grown = growing(spoken, more=not tools.closed)
+            shared = shared._replace(tokens=max(shared.tokens, grown))
         attached = ask.attachments()
         if attached:
             self._check(attached)
@@ -270,19 +275,6 @@ class _Heard:
 def least_shared(model: str) -> int:
     """Tokens that the service keeps at least; of models that are not known, the most of all."""
     return next((least for word, least in _LEAST if word in model), 4096)
-
-
-def _marked(
-    ask: Ask, system: str, spoken: tuple[object, ...]
-) -> tuple[str | list[_TextBlock], tuple[object, ...]]:
-    """With a mark where the part ends that is to be kept: behind the system text, or behind a turn,
-    or within one. What stands in the system text beside ours is the same in all asks of the step."""
-    texts = ask.shared_texts()
-    *_, last = ask.messages[: len(texts)]
-    if last.role == "system":
-        return [_TextBlock("text", system, KEEP)], spoken
-    at = sum(one.role != "system" for one in ask.messages[: len(texts)]) - 1
-    return system, (*spoken[:at], messages_turn(last, len(texts[-1])), *spoken[at + 1 :])
 
 
 def _headers(key: str) -> dict[str, str]:

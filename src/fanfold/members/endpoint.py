@@ -84,17 +84,9 @@ class ApiFields(_AddressFields, frozen=True):
         )
         usual_key = "none" if self.base_url else self.usual_key
         url = (self.base_url or self.usual_host).rstrip("/")
-        try:
-            parts = urlsplit(url)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-            secret = parts.username is not None or parts.password is not None
-        except ValueError:
-            usable, secret = False, False
-        if secret:
-            raise Misfit("`base_url` must not hold a name or password; use `key`", "base_url")
-        if not usable:
-            raise Misfit(f"`base_url` must begin with http:// or https://, not `{url}`", "base_url")
         self.put(base_url=url, key=self.key or usual_key)
+        if url:
+            _check_address(url)
 
     @property
     def key_reference(self) -> str:
@@ -112,10 +104,13 @@ class ApiFields(_AddressFields, frozen=True):
                 "pool": self.pool or f"{self.kind}:{self.base_url}:{self.key}",
             },
             answerer=f"{self.kind}:{self.model}", model=self.model, max_bytes=self.max_bytes,
-            price=price.lookup(self.model, self.kind, self.base_url) if known is None else known,
+            price=self.listed_price() if known is None else known,
             remote=True, takes_tools=True, tools=self._stated_tools(roster),
             batch=self._batch_price(),
         )  # fmt: skip
+
+    def listed_price(self) -> Price | None:
+        return price.lookup(self.model, self.kind, self.base_url)
 
     def _stated_tools(self, roster: Path) -> StatedTools | None:
         """Functions are imported from the roster's folder, and programs run there."""
@@ -151,6 +146,19 @@ class ApiFields(_AddressFields, frozen=True):
             return f"{parts.hostname}:{port} cannot be reached"
         writer.close()
         return None
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        secret = parts.username is not None or parts.password is not None
+    except ValueError:
+        usable, secret = False, False
+    if secret:
+        raise Misfit("`base_url` must not hold a name or password; use `key`", "base_url")
+    if not usable:
+        raise Misfit(f"`base_url` must begin with http:// or https://, not `{url}`", "base_url")
 
 
 def look_at_tools(traits: Traits) -> None:
@@ -253,7 +261,7 @@ class ApiMember:
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
         body = request.body
-        if request.ask.attachments():
+        if request.has_files:
             body = await asyncio.to_thread(filled, request)
         if tell is tell_nobody:
             return self.whole(request, (await self._endpoint.post(body)).body)
@@ -280,12 +288,15 @@ NOT_SHARED = SharedPart()
 
 def shared_part(ask: Ask, price: Price | None, least: int) -> SharedPart:
     """Nothing where it is shorter than `least` tokens, or costs no less by its price."""
-    if not ask.shared or price is None or price.cache_read is None:
-        return NOT_SHARED
-    if price.cache_read >= price.input:
+    if ask.shared <= 0 or not reading_pays(price):
         return NOT_SHARED
     found = _measured(ask.shared_texts())
     return found if found.tokens >= least else NOT_SHARED
+
+
+def reading_pays(price: Price | None) -> bool:
+    """Whether what a service has kept costs less to read than to send."""
+    return price is not None and price.cache_read is not None and price.cache_read < price.input
 
 
 @lru_cache(64)

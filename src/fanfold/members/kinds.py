@@ -33,6 +33,7 @@ KINDS: dict[str, str] = {
     "opencode": "fanfold.members.agents.agent:OpencodeFields",
     "local": "fanfold.members.local:LocalFields",
     "embedding": "fanfold.members.embedding:EmbeddingFields",
+    "litellm": "fanfold.members.litellm:LitellmFields",
 }
 """Where the record of each kind is. Its module is imported when a roster first names it."""
 

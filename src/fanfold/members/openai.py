@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fanfold import price
 from fanfold.members.endpoint import (
-    NOT_SHARED,
     ApiFields,
     ApiMember,
     Endpoint,
@@ -23,7 +23,7 @@ from fanfold.members.media import completions_message, completions_tokens
 from fanfold.members.openai_batches import OpenAIBatches
 from fanfold.members.providers import PROVIDERS, Provider, ProviderName
 from fanfold.members.reported import of_completions
-from fanfold.members.status import table
+from fanfold.members.status import error_parts, table
 from fanfold.members.structured import in_words, is_object
 from fanfold.members.toolcalls import (
     Gathering,
@@ -33,6 +33,7 @@ from fanfold.members.toolcalls import (
     completions_tools,
     wanted,
 )
+from fanfold.price import Price
 from fanfold.work.ask import Ask, Message, Reply, Schema
 from fanfold.work.media import Attachment, MediaKind
 from fanfold.work.member import Event, Member, Request, Tell, Traits
@@ -41,6 +42,9 @@ from fanfold.work.reader import Misfit
 ROWS = table(
     quota=("insufficient_quota", "billing", "exceeded your current quota"),
     too_long=("context_length_exceeded", "context length", "context size", "too long", "too large"),
+    key=("api key not valid", "incorrect api key", "invalid api key", "api_key_invalid"),
+    flagged=("flagged", "moderation"),
+    later=("please retry in",),
 )
 
 
@@ -70,6 +74,13 @@ class OpenAIFields(ApiFields, frozen=True, kw_only=True, tag="openai"):
                 raise Misfit(what, "provider")
             self.put(base_url=url, key=self.key or (known.key if known.is_at(url) else "none"))
         super().__post_init__()
+
+    def listed_price(self) -> Price | None:
+        known = PROVIDERS[self.provider]
+        if not known.is_at(self.base_url):
+            return super().listed_price()
+        model = self.model.removeprefix(known.prefix)
+        return price.lookup(model, "openai", known.listed_at or self.base_url)
 
     def usual_batch_price(self) -> float | None:
         known = PROVIDERS[self.provider]
@@ -113,8 +124,15 @@ class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     service_tier: str | None = None
 
 
+class _Part(msgspec.Struct):
+    """Of a content in parts: some models put what they think before what they say."""
+
+    type: str = ""
+    text: str = ""
+
+
 class _Said(msgspec.Struct):
-    content: str | None = None
+    content: str | list[_Part] | None = None
     refusal: str | None = None
     tool_calls: list[WantedCall] | None = None
 
@@ -125,9 +143,10 @@ class _Choice(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    choices: list[_Choice]
+    choices: list[_Choice] = []
     usage: Any = None
     model: str | None = None
+    error: object = None
 
 
 class _Piece(msgspec.Struct):
@@ -190,7 +209,7 @@ class OpenAI(ApiMember):
                 completions_message(one) if isinstance(one, Message) else one for one in messages
             )
         most = params.max_tokens or self._traits.max_tokens
-        shared = shared_part(ask, self._traits.price, LEAST_SHARED) if ask.shared else NOT_SHARED
+        shared = shared_part(ask, self._traits.price, LEAST_SHARED)
         takes = self._own or self._provider.schemas
         spoken = bool(
             ask.schema and not (takes and (self._own or is_object(ask.schema.definition)))
@@ -241,11 +260,11 @@ class OpenAI(ApiMember):
     def whole(self, request: Request, body: bytes) -> Reply:
         answer = self._endpoint.read(_decode, body)
         if not answer.choices:
-            raise self._endpoint.unreadable("it has no choices")
+            raise self._endpoint.unreadable(_without_choices(answer.error))
         choice = answer.choices[0]
         said, used = choice.message, of_completions(answer.usage)
         reason = "refusal" if said.refusal else choice.finish_reason
-        text = said.refusal or said.content or ""
+        text = said.refusal or _text(said.content)
         made = reply_of(request, text, reason, used, answer.model)
         uses = said.tool_calls
         return made if uses is None else calling(request.ask, made, wanted(uses))
@@ -277,9 +296,9 @@ class _Heard:
             self._finish = piece.finish_reason or self._finish
             if piece.delta.refusal:
                 self._refusal.append(piece.delta.refusal)
-            if piece.delta.content:
-                self._content.append(piece.delta.content)
-                self._tell(Event("delta", piece.delta.content))
+            if text := _text(piece.delta.content):
+                self._content.append(text)
+                self._tell(Event("delta", text))
             for use in piece.delta.tool_calls or ():
                 self._calls.begin(use.index, use.id, use.function.name)
                 self._calls.add(use.index, use.function.arguments)
@@ -292,6 +311,19 @@ class _Heard:
         text = refusal or "".join(self._content)
         made = reply_of(request, text, reason, used, self._model or None)
         return calling(request.ask, made, self._calls.calls())
+
+
+def _text(content: str | list[_Part] | None) -> str:
+    if isinstance(content, list):
+        return "".join(one.text for one in content if one.type == "text")
+    return content or ""
+
+
+def _without_choices(error: object) -> str:
+    if error is None:
+        return "it has no choices"
+    code, message = error_parts(_encode(error))
+    return f"it is an error: {message or code}"
 
 
 def with_system(text: str, messages: tuple[object, ...]) -> tuple[object, ...]:

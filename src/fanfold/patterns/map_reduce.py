@@ -124,7 +124,7 @@ async def map_batch(
 def _prompt(run: Run, batch: Batch, terms: Terms, prompt: Prompt) -> Prompt:
     """Of a single ask nobody would read what a service keeps."""
     made = prompt_for(run, terms, prompt)
-    return made if batch.size > 1 else msgspec.structs.replace(made, cache="off")
+    return made if batch.size > 1 else msgspec.structs.replace(made, alone=True)
 
 
 async def fold_batch(

@@ -92,7 +92,8 @@ class Prompt(msgspec.Struct, frozen=True):
 
     `names` are known to the template beside those that come with the items. `sample` is part of the
     key: another number, another ask. `opening` comes before it, the same in all asks; where there is
-    none, the text that the template begins with is what they share. `cache` off: they share nothing.
+    none, the text that the template begins with is what they share. `cache` off: they share nothing;
+    `alone`: there is one ask only.
     `attach`: fields of an item that name files, which go before the text, or behind what is shared;
     `files` finds them, and those that the template shows.
     """
@@ -104,6 +105,7 @@ class Prompt(msgspec.Struct, frozen=True):
     names: dict[str, Any] = {}
     sample: int = 0
     cache: CacheMode = "auto"
+    alone: bool = False
     attach: tuple[str, ...] = ()
     files: MediaSource = MediaFiles(".")
 
@@ -150,8 +152,10 @@ class Prompt(msgspec.Struct, frozen=True):
         shared = sum([len(message.content) for message in self.opening])
         if not shared and self.user is not None:
             shared = len(self.user.head)
-        if shared < LEAST_SHARED or self.cache == "off":
+        if shared < LEAST_SHARED or self.alone:
             shared = 0
+        if self.cache == "off":
+            shared = -1
         return Ask(messages, items, (), self.schema, self.params, self.sample, shared=shared)
 
     def opened(self, opening: Opening) -> Prompt:

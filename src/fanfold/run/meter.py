@@ -101,7 +101,7 @@ class Meter:
             self._expect(left, first, better)
 
     def _share(self, ask: Ask, more: int) -> None:
-        if ask.shared:
+        if ask.shared > 0:
             self._sharing += 1
             self._shared += sum(map(estimate_tokens, ask.shared_texts()))
             self._whole += sum(map(message_tokens, ask.messages))

@@ -65,6 +65,9 @@ def _marked(body: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """Each prefix that ends with a mark: tools, system and messages, block by block."""
     state, size, marks = blake2b(_encode(body.get("model"))), 0, 0
     for block in _parts(body):
+        if not block:  # what comes now depends on this too
+            state.update(_encode(body.get("tool_choice")))
+            continue
         plain = {name: value for name, value in block.items() if name != "cache_control"}
         state.update(_encode(plain))
         size += len(_encode(plain))
@@ -78,13 +81,18 @@ def _marked(body: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _parts(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """An empty one before the messages."""
     yield from body.get("tools") or ()
-    system = body.get("system") or []
-    yield from [{"text": system}] if isinstance(system, str) else system
+    yield from _content(body.get("system") or [])
+    yield {}
     for turn in body.get("messages") or ():
-        content = turn.get("content") or []
-        for block in [{"text": content}] if isinstance(content, str) else content:
+        for block in _content(turn.get("content") or []):
             yield {**block, "role": turn.get("role")}
+
+
+def _content(written: Any) -> list[dict[str, Any]]:
+    """A text is short for one block."""
+    return [{"type": "text", "text": written}] if isinstance(written, str) else written
 
 
 def _blocks(body: dict[str, Any]) -> Iterator[tuple[str, int]]:

@@ -141,7 +141,8 @@ class Tools(msgspec.Struct, frozen=True):
 class Ask(msgspec.Struct, frozen=True, gc=False):
     """`messages` is the rendered prompt; `turns` is what kick-backs added (a reply, the reasons).
     `tools` are only for members that take them (`Traits.takes_tools`). `shared`: so many characters
-    at its beginning are those of other asks too, which a service may keep; not part of the key."""
+    at its beginning are those of other asks too, which a service may keep; -1: it is to keep nothing. Not
+    part of the key."""
 
     messages: tuple[Message, ...] = ()
     items: tuple[Item, ...] = ()

@@ -70,7 +70,10 @@ def _described(path: str, name: str, changed: int, size: int, inode: int) -> Att
         if type is None:
             return None
         if size > MOST_BYTES:
-            how = "split it by its pages" if type == "application/pdf" else "make it smaller"
+            pdf = type == "application/pdf"
+            how = (
+                "split it by its pages (docs/media.md has a program)" if pdf else "make it smaller"
+            )
             what = f"is larger than {size_text(MOST_BYTES)} ({size_text(size)}), which no service takes"
             raise BadInput(f"{what}; {how}", file=path)
         content = head + stream.read(MOST_BYTES + 1)

@@ -88,7 +88,7 @@ def test_another_model_is_another_answerer(tmp_path: Path) -> None:
 def test_a_field_of_another_kind(tmp_path: Path) -> None:
     with pytest.raises(
         BadInput,
-        match=r":2: `base_url` is a field of kind openai, anthropic, embedding, not of kind local",
+        match=r":2: `base_url` is a field of kind openai, anthropic, embedding, litellm, not of kind local",
     ):
         entry(tmp_path, ", base_url: 'http://127.0.0.1:1'")
 

@@ -170,19 +170,19 @@ ROSTERS = [
     ("members:\n  - claude\n", "p.yaml:2: a member must be a mapping, not the text 'claude'"),
     (in_member("good_at: a"), "p.yaml:2: a member needs the field `kind`: one of function, "
                               "command, openai, anthropic, replay, claude, codex, gemini, "
-                              "opencode, local, embedding"),
+                              "opencode, local, embedding, litellm"),
     (in_member("kind: opnai"), "p.yaml:3: unknown kind `opnai`: did you mean `openai`?"),
     (in_member("kind: claude\ntype: writer"),
      "p.yaml:4: unknown type `writer`: did you mean `write`?"),
     (in_member("kind: codex\nmax_budget_usd: 0"), "p.yaml:4: `max_budget_usd` must be more than 0, not 0"),
     (in_member("kind: codex\ntools: [Read]"),
-     "p.yaml:4: `tools` is a field of kind openai, anthropic, claude, embedding, not of kind codex"),
+     "p.yaml:4: `tools` is a field of kind openai, anthropic, claude, embedding, litellm, not of kind codex"),
     (in_member("kind: openai"), "p.yaml:2: a member of kind openai needs the field `model`"),
     (in_member("kind: command\ncmd: []"), "p.yaml:4: `cmd` is empty"),
     (in_member("kind: command\ncmd: ls -l"), "p.yaml:4: `cmd` must be a list, not the text 'ls -l'"),
     (in_member("kind: function\ntarget: a:b\nmodel: x"),
      "p.yaml:5: `model` is a field of kind openai, anthropic, claude, codex, gemini, opencode,"
-     " local, embedding, not of kind function"),
+     " local, embedding, litellm, not of kind function"),
     (in_member("kind: openai\nmodel: x\nmodle: y"),
      "p.yaml:5: unknown field `modle` in a member of kind openai: did you mean `model`?"),
     (in_member("kind: openai\nmodel: x\nbase_url: localhost:8000"),

@@ -1,0 +1,92 @@
+"""A plan by the real LiteLLM, which has an environment of its own (`make litellm`): replies and bill by the
+books of the model server; and nothing is reached but that."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fanfold.price import Price
+from fanfold.testing.running import threaded_server
+from fanfold.testing.script import Asked, Says
+from fanfold.work.ask import Usage
+from tests.faces.cli import SRC, Program
+
+pytestmark = pytest.mark.slow
+PYTHON = Path(__file__).parents[2] / ".litellm" / "bin" / "python"
+PRICE = Price(input=1.0, output=5.0)
+USED = Usage(120, 30)
+ROSTER = """\
+members:
+  - {{id: m, kind: litellm, model: "{model}", base_url: "{url}", max_tokens: 100,
+     price: {{input: 1, output: 5}}}}
+"""
+PLAN = """\
+name: p
+input: {list: [fine, slow, long, fine too]}
+steps:
+  - map: {name: say, prompt: "Say {{ item.text }}", schema: {type: object, required: [said]}}
+"""
+ALONE = """\
+import socket, sys
+def refuse(self, address):
+    if not isinstance(address, tuple) or address[0] != "127.0.0.1":
+        raise SystemExit(f"it wanted to reach {address}")
+    return connect(self, address)
+def resolve(host, *rest, **named):
+    if host not in ("127.0.0.1", "localhost"):
+        raise SystemExit(f"it wanted to find {host}")
+    return found(host, *rest, **named)
+connect, socket.socket.connect = socket.socket.connect, refuse
+found, socket.getaddrinfo = socket.getaddrinfo, resolve
+"""
+
+
+class LitellmProgram(Program):
+    python = str(PYTHON)
+
+
+def script(asked: Asked) -> Says:
+    """One is told to come back once; one is too long."""
+    if "slow" in asked.prompt and asked.n == 1:
+        return Says(status=429)
+    if "long" in asked.prompt:
+        return Says(status=400, message="This model's maximum context length is 5 tokens")
+    return Says(data={"said": "it"}, usage=USED)
+
+
+@pytest.fixture(autouse=True)
+def there() -> None:
+    if not PYTHON.exists():
+        pytest.skip("LiteLLM is not there: make litellm")
+
+
+@pytest.mark.parametrize("model", ["openai/x", "anthropic/claude-x"])
+def test_a_plan_is_asked_once_and_billed_as_the_books_have_it(tmp_path: Path, model: str) -> None:
+    with threaded_server(tmp_path / "books", script=f"{__name__}:script", price=PRICE) as server:
+        url = f"{server.url}/v1" if model.startswith("openai") else server.url
+        (tmp_path / "roster.yaml").write_text(ROSTER.format(model=model, url=url))
+        (tmp_path / "plan.yaml").write_text(PLAN)
+        (tmp_path / "sitecustomize.py").write_text(ALONE)
+        words = ("run", "plan.yaml", "--json", "--quiet", "--budget", "1")
+        env = {"PYTHONPATH": f"{tmp_path}:{SRC}", "OPENAI_API_KEY": "not-to-be-sent"}
+        ended = LitellmProgram(tmp_path, words, env).end()
+        assert (ended.code, ended.receipt["passed"], ended.receipt["failed"]) == (1, 3, 1), (
+            ended.err
+        )
+        books = server.books()
+        assert [one.billed for one in books.asked].count(True) == 3
+        assert (books.paid_twice(), ended.receipt["cost_usd"]) == ({}, books.bill / 1e9)
+        assert "not-to-be-sent" not in (tmp_path / "books").read_text()
+
+
+def test_it_is_imported_without_a_network(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(ALONE)
+    code = "from fanfold.members.litellm import _imported; print(_imported().telemetry)"
+    env = {"PYTHONPATH": f"{tmp_path}:{SRC}", "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [PYTHON, "-c", code], env=env, capture_output=True, text=True, timeout=300
+    )
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
