@@ -14,6 +14,7 @@ from fanfold.gates.checks import predicate
 from fanfold.journal import opening
 from fanfold.journal.opening import open_store
 from fanfold.price import dollars
+from fanfold.run.run import Run
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply
@@ -193,6 +194,25 @@ def test_an_answer_that_is_lost_does_not_lose_the_batch(tmp_path: Path, named: b
     receipt = played(scene(tmp_path, member), VirtualClock())
     assert (receipt.passed, len(service.held)) == (40, 1)
     assert paid_once(service, member, 40) == (40, 0)
+
+
+def test_a_batch_that_nobody_knows_for_certain_is_not_cancelled_but_an_operator_may(
+    tmp_path: Path,
+) -> None:
+    """Its service keeps no names, and its answer was lost: it may be somebody else's. Cancelled there by
+    hand, what was done is collected, and the rest is asked online."""
+    clock = VirtualClock()
+    service = ServiceOnClock(clock, late, named=False, lose=1)
+    member = Batching(service)
+
+    async def cancel(run: Run, work: object) -> None:
+        await clock.sleep(5 * HOUR)
+        assert service.cancelled == {}, "not by the deadline"
+        await service.cancel("b0")
+
+    receipt = played(scene(tmp_path, member, how={"batch": "4h"}), clock, meanwhile=cancel)
+    assert (receipt.status, receipt.passed) == ("complete", 40)
+    assert paid_once(service, member, 40) == (28, 12)
 
 
 @pytest.mark.parametrize("named", [True, False])

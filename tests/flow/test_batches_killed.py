@@ -109,3 +109,19 @@ def test_a_plan_that_cannot_be_meant_names_its_line(tmp_path: Path) -> None:
         )  # fmt: skip
     ended = fanfold(tmp_path, "graph", "plan.yaml")
     assert (ended.code, "in batches within 6h" in ended.out) == (0, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_preview_expects_half_the_price_and_at_worst_the_whole(tmp_path: Path, kind: str) -> None:
+    def previewed() -> tuple[float, float, list[str]]:
+        found = msgspec.json.decode(
+            fanfold(tmp_path, "run", "plan.yaml", "--dry-run", "--json").out
+        )
+        return found["total"]["p50_usd"], found["total"]["worst_usd"], found["notes"]
+
+    write_plan(tmp_path, "http://127.0.0.1:1", kind, 40, 1000)
+    half, worst, notes = previewed()
+    assert "say: in batches at 0.5 of the price, within 6h; what is late is asked online" in notes
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(plan.read_text().replace(", batch: {within: 6h, most: 1000}", ""))
+    assert (2 * half, worst) == (pytest.approx(previewed()[0]), previewed()[1])
