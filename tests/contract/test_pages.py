@@ -58,6 +58,18 @@ def test_items_are_listed_in_planned_order_with_their_last_outcome(backend: Back
     ]  # fmt: skip
 
 
+def test_a_search_finds_a_part_of_an_id_in_either_case_and_no_sign_means_more(
+    backend: Backend,
+) -> None:
+    assert [id for id, _ in listed(backend, text="TEM-0", limit=3)] == [
+        "Item-00",
+        "Item-01",
+        "Item-02",
+    ]
+    for text in ("%", "_", "\\", "Item%0", "Item_0", "x" * 60_000):
+        assert listed(backend, text=text) == []
+
+
 def test_a_listed_item_has_what_its_line_says(backend: Backend) -> None:
     async def ask(store: Store) -> Any:
         return store.read.list_items(1, ItemFilter("kicked"))

@@ -20,7 +20,7 @@ _PHRASES = (
      .replace("max(step) as step", "step")
      .replace("group by batch, position", "order by batch, position, step desc")),
     ("select seq from sqlite_sequence where name = 'log'", "select position from store"),
-    ("instr(", "strpos("),
+    ("i.id like", "i.id ilike"),
     ("x''", r"'\x'::bytea"),
     (" as blob)", " as bytea)"),
     ("json_valid(cast(r.budget as text))", "true"),

@@ -30,7 +30,8 @@ _RARE = (
     f" and not exists (select 1 from outcomes l where {_SAME.format('l', 'o')} and l.step > o.step)"
 )
 """Of outcomes, by the index of those that are not `passed`."""
-_FOUND = "(:text = '' or instr(lower(i.id), :text) > 0)"
+_FOUND = "(:text = '%%' or i.id like :text escape '\\')"
+LONGEST_TEXT = 10_000  # of what is searched for; SQLite refuses patterns far above that
 BLOCK = 10_000
 _ENDED = (
     "select count(*) from (select distinct position from outcomes where run = ? and batch = ?"
@@ -75,7 +76,7 @@ class PageRows:
             batch, position = self._before_pending(run, batch, position)
         rows = self._execute(
             f"{question} order by {of}.batch {order}, {of}.position {order} limit :limit",
-            {"run": run, "state": wanted.state, "text": wanted.text.lower(), "batch": batch,
+            {"run": run, "state": wanted.state, "text": _pattern(wanted.text), "batch": batch,
              "position": position, "limit": wanted.limit},
         ).fetchall()  # fmt: skip
         return [_listed(row) for row in (reversed(rows) if wanted.before else rows)]
@@ -109,6 +110,14 @@ class PageRows:
 
     def reply_costs(self, run: int) -> ReplyCosts:
         return ReplyCosts(*self._execute(_REPLY_COSTS, (run,)).fetchone())
+
+
+_PLAIN = str.maketrans({sign: f"\\{sign}" for sign in "%_\\"})
+
+
+def _pattern(text: str) -> str:
+    """Any text that has this one in it: none of its characters means anything else."""
+    return f"%{text[:LONGEST_TEXT].translate(_PLAIN)}%"
 
 
 def _listed(row: Any) -> ListedItem:
