@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.slow
 ITEMS = 200
 TABS = ("overview", "items", "tree", "timeline", "members", "result", "receipt", "log")
-NARROW = 500
+NARROW, WIDE = 500, 1400
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,9 @@ def look_at_every_page(browser: Browser, ui: ServedUi, path: str) -> None:
     """Nothing is cut off, and nothing is wrong by the console."""
     others = ("/", "/money", "/compare", f"{path}/item?id=i3")
     for address in (*others, *(f"{path}?tab={tab}" for tab in TABS)):
-        seen = browser.visit(ui.base + address, width=NARROW)
-        assert (seen.complaints, seen.width <= NARROW) == ([], True), address
+        for width, scheme in ((NARROW, "light"), (WIDE, "dark")):
+            seen = browser.visit(ui.base + address, width=width, scheme=scheme)
+            assert (seen.complaints, seen.width <= width) == ([], True), (address, width)
 
 
 def test_a_live_run_is_paused_changed_and_continued_by_clicking(
