@@ -1,12 +1,27 @@
 """One item without a field that a prompt reads, among good ones: it fails and says which field; the
-others go on, the run ends with its account, and what depends on a lost step is lost too."""
+others go on, the run ends with its account, and what depends on a lost step is lost too. A field that
+the first item lacks is taken for misspelt, and refused before anything is asked."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fanfold import (
+    Folded,
+    Run,
+    ensemble,
+    function,
+    map_reduce,
+    open_run,
+    pipeline,
+    run_sync,
+    stage,
+)
+from fanfold.errors import BadInput
 from fanfold.journal import opening
 from fanfold.members.roster import load_roster
 from fanfold.plans.load import load_plan
@@ -143,3 +158,61 @@ def test_the_preview_of_a_judge_passes_over_an_item_that_its_prompt_cannot_show(
     roster = load_roster(memory_path / "roster.yaml")
     found = estimate(plan, roster, readable_input(plan), None, Premises())
     assert found.total.calls == 6 + 2
+
+
+BEFORE = 'map: {name: one, prompt: "{{ item.id }}", member: f}'
+MISSPELT = 'map: {prompt: "{{ item.txt }}", member: f}'
+BOTH = f"        - {BEFORE}\n        - {MISSPELT}\n"
+UNTIL = "until: counts.one.failed == 0\n      at_most: 2"
+LATER = {
+    "a later step": (f"  - {BEFORE}\n  - {MISSPELT}\n", 5),
+    "a later stage": (f"  - pipeline:\n      stages:\n{BOTH}", 7),
+    "a later step of a repeat": (f"  - repeat:\n      {UNTIL}\n      steps:\n{BOTH}", 9),
+}
+
+
+@pytest.mark.parametrize("where", LATER)
+def test_a_misspelt_field_is_refused_before_the_steps_before_it_are_paid(
+    memory_path: Path, where: str
+) -> None:
+    steps, line = LATER[where]
+    write(memory_path, INPUT + steps)
+    with pytest.raises(
+        BadInput, match=r"the prompt reads item\.txt, but items have: id, text"
+    ) as bad:
+        carried(memory_path)
+    assert str(bad.value).startswith(f"{memory_path / 'p.yaml'}:{line}: ")
+    assert opening.look(memory_path / "store").read.find("p") is None
+
+
+def test_where_a_step_may_not_be_taken_its_fields_are_not_asked_for(memory_path: Path) -> None:
+    write(memory_path, f"{INPUT}  - {BEFORE}\n  - {MISSPELT[:-1]}, when: counts.one.failed > 2}}\n")
+    assert carried(memory_path).passed == 3
+
+
+def said(item: dict[str, str]) -> str:
+    return item["id"]
+
+
+ASKED: dict[str, Callable[[Run, list[Any]], Awaitable[Folded]]] = {
+    "map_reduce": lambda run, items: map_reduce(run, items, prompt="{{ item.txt }}"),
+    "attach": lambda run, items: map_reduce(run, items, prompt="Read it", attach=["item.txt"]),
+    "ensemble": lambda run, items: ensemble(run, items, prompt="{{ item.txt }}", samples=2),
+    "pipeline": lambda run, items: pipeline(
+        run, items, stage("{{ item.text }}"), stage("{{ item.txt }}")
+    ),
+}
+
+
+@pytest.mark.parametrize("pattern", ASKED)
+def test_in_a_script_too(memory_path: Path, pattern: str) -> None:
+    async def main(items: list[Any]) -> Receipt:
+        async with open_run("s", members=[function(said)], store=memory_path / "s") as run:
+            try:
+                return (await ASKED[pattern](run, items)).receipt
+            finally:
+                assert not run.statistics().calls
+
+    with pytest.raises(BadInput, match=r"reads item\.txt, but items have: id, text"):
+        run_sync(main([{"id": "a", "text": "x"}]))
+    assert run_sync(main([])).planned == 0

@@ -320,7 +320,7 @@ def test_no_item_and_one_item(
         (words(3), {"reduce": joined(2, member="nobody")}, "nobody"),
         (words(3), {"shard": 0}, "`shard` must be 1 or more, not 0"),
         (
-            [{"id": "a"}, {"id": "b"}, {"id": "a"}],
+            [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}, {"id": "a", "text": "z"}],
             {"reduce": joined(2)},
             "duplicate id 'a': item 0 and item 2; make ids unique",
         ),

@@ -10,7 +10,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, prompt_for, terms_of
-from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of, readable
 from fanfold.patterns.question_vote import QuestionVote, decision, escalated, put_to_vote
 from fanfold.patterns.reduce import Reducing, reduce_batch
 from fanfold.patterns.vote_rules import (
@@ -84,7 +84,7 @@ async def ensemble(
     terms = watched(terms, option("watch", watch, script_watch), how.get("field"))
     await _begin(run, rules, terms)
     check_prompt(asked, terms, run.traits(terms))
-    batch = await run.plan(source_of(items, run.spool), terms)
+    batch = await run.plan(readable(source_of(items, run.spool), asked), terms)
     records: dict[int, dict[str, Any]] = {}
     await vote_batch(run, batch, terms, asked, rules, records.__setitem__ if not reduce else None)
     value: Any = [records[at] for at in sorted(records)]

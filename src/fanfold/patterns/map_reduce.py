@@ -11,7 +11,7 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce
-from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of, readable
 from fanfold.patterns.reduce import (
     Landing,
     Reducing,
@@ -84,7 +84,7 @@ async def map_reduce(
     if terms.batch is not None and size is not None:
         raise BadInput(SHARD_AND_BATCH)
     check_prompt(asked, terms, run.traits(terms))
-    batch = await run.plan(source_of(items, run.spool), terms)
+    batch = await run.plan(readable(source_of(items, run.spool), asked), terms)
     value = await fold_batch(run, batch, terms, asked, size, reduction)
     if reduce is not None:
         run.set_result(value)

@@ -22,7 +22,7 @@ from fanfold.patterns.arguments import (
 )
 from fanfold.patterns.asked_reduce import AskedReduce
 from fanfold.patterns.map_reduce import map_batch, read_shard, sharding_of
-from fanfold.patterns.prompt import Prompt, make_task, make_tasks, prompt_of
+from fanfold.patterns.prompt import Prompt, make_task, make_tasks, prompt_of, readable
 from fanfold.patterns.reduce import begin_reduce, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -91,7 +91,9 @@ async def pipeline(
     await begin_stages(run, named)
     await begin_reduce(run, reduction)
     last = named[-1].terms
-    batch = await run.plan(source_of(items, run.spool), named[0].terms, last)
+    prompts = [one.prompt for one in named if one.by is ask_member]
+    source = readable(source_of(items, run.spool), *prompts)
+    batch = await run.plan(source, named[0].terms, last)
     await pipe_batch(run, batch, named, mode)
     value = await reduce_batch(run, batch, last, reduction)
     if reduce is not None:

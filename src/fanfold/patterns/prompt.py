@@ -14,7 +14,7 @@ from fanfold.work.ask import Ask, Message, Params, Schema
 from fanfold.work.blocking import item_path
 from fanfold.work.excerpt import as_text, excerpt
 from fanfold.work.fields import MISSING, spread
-from fanfold.work.item import Item
+from fanfold.work.item import Item, Source
 from fanfold.work.media import Attachment, MediaKind
 from fanfold.work.media_ask import refused_media
 from fanfold.work.media_files import MediaFiles
@@ -265,6 +265,31 @@ def check_prompt(prompt: Prompt, terms: Terms, askable: Sequence[Traits]) -> Non
     named = (*who.members, *who.fallback, *terms.escalate)
     if why := refused_media(askable, prompt.media, named):
         raise BadInput(f"`{step}`: {why}")
+
+
+def lacking_field(reader: str, names: Sequence[str], item: Item) -> str | None:
+    """What is wrong where an item has none of these fields."""
+    has = item.view()
+    if not names or any(name in has for name in names):
+        return None
+    said, read = "the prompt" if reader == "prompt" else f"`{reader}`", [f"item.{n}" for n in names]
+    return f"{said} reads {' or '.join(read)}, but items have: {', '.join(map(str, [*has][:8]))}"
+
+
+def readable(source: Source, *prompts: Prompt) -> Source:
+    """The source, whose first item has the fields that these prompts read: a name that is misspelt
+    shows before anything is planned. An item that lacks one later on fails by itself."""
+    first = next(iter(source.walk()), None)
+    if first is None:
+        return source
+    for prompt in prompts:
+        read = () if prompt.user is None else sorted(prompt.user.fields("item"))
+        wanted = [("prompt", name) for name in read]
+        wanted += [("attach", item_path(one)[0]) for one in prompt.attach if one != "item"]
+        for reader, name in wanted:
+            if fault := lacking_field(reader, (name,), first[1]):
+                raise BadInput(fault)
+    return source
 
 
 def make_task(prompt: Prompt, item: Item, terms: Terms, place: Place | None) -> Task:

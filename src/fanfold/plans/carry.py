@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Protocol
 
 import msgspec
@@ -11,9 +12,9 @@ from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
 from fanfold.patterns.arguments import reply_of
 from fanfold.patterns.asked_reduce import AskedReduce, placeholder_asks
 from fanfold.patterns.pipeline import Mode, Stage, onward, pipe_batch
-from fanfold.patterns.prompt import Prompt, make_task
+from fanfold.patterns.prompt import Prompt, lacking_field, make_task
 from fanfold.plans.condition import COUNTS, condition, holds
-from fanfold.plans.flow import FlowStep, leg
+from fanfold.plans.flow import FieldRead, FlowStep, leg
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.output import Output
 from fanfold.plans.produced import ProducedReplies, listed
@@ -22,7 +23,6 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask
-from fanfold.work.blocking import item_path
 from fanfold.work.item import Item, Source
 from fanfold.work.outcome import STATES, Outcome
 from fanfold.work.raised import error_text
@@ -45,13 +45,9 @@ class CarriedStep(FlowStep, Protocol):
     @property
     def needs_flow(self) -> bool: ...
     @property
-    def asks_about_parts(self) -> bool: ...
-    @property
-    def fields_added(self) -> tuple[str, ...]: ...
-    @property
     def names(self) -> tuple[str, ...]: ...
     def all_terms(self, ready: Ready) -> list[Terms]: ...
-    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]: ...
+    def item_reads(self) -> Iterator[FieldRead]: ...
     def check_size(self, size: int) -> None: ...
     async def carry(self, state: PlanState) -> None: ...
 
@@ -309,23 +305,12 @@ def _reads(step: FlowStep) -> set[str]:
 
 
 def check_fields(plan: PlanHeader, items: Iterable[tuple[int, Item]]) -> None:
-    """The first item must have the fields that the first step goes by, else it says so now."""
-    step: CarriedStep = next(step for step in plan.steps if step.takes_items)
+    """The first item must have the fields that steps over the input go by, else it says so now, and
+    not when the steps before have been paid for. What is taken only `when` something holds is left out."""
     first = next(iter(items), None)
-    if first is None:
-        return
-    view, wanted = {**dict.fromkeys(step.fields_added), **first[1].view()}, [*step.item_fields()]
-    asking = next((asking for _, asking in step.asks()), None)
-    if asking is not None and not step.asks_about_parts:
-        wanted += [("prompt", (name,)) for name in sorted(asking.fields_read("item"))]
-        wanted += [("attach", (item_path(one)[0],)) for one in asking.attach if one != "item"]
-    for field, names in wanted:
-        if names and not any(name in view for name in names):
-            has = ", ".join(map(str, list(first[1].view())[:8]))
-            said = "the prompt" if field == "prompt" else f"`{field}`"
-            line = step.line if asking is None else asking.lines.get(field, asking.line)
-            raise BadInput(
-                f"{said} reads {' or '.join(f'item.{name}' for name in names)}, but items have: {has}",
-                file=plan.file,
-                line=line,
-            )
+    for step in takewhile(lambda step: step.produced_by is None, plan.steps):
+        if first is None or not step.takes_items or step.name in plan.when:
+            continue
+        for read in step.item_reads():
+            if fault := lacking_field(read.reader, read.names, first[1]):
+                raise BadInput(fault, file=plan.file, line=read.line)

@@ -14,6 +14,15 @@ from fanfold.plans.ready import Ready
 from fanfold.work.task import Terms
 
 
+class FieldRead(msgspec.Struct, frozen=True):
+    """What a step reads of an item: the names of fields of which there must be one. `reader` is the
+    field of the step that states it."""
+
+    reader: str
+    names: tuple[str, ...]
+    line: int | None
+
+
 class FlowStep(Protocol):
     """A step as far as the flow of items is concerned; see `steps/kind.Step`."""
 

@@ -13,7 +13,7 @@ from fanfold.patterns.gathered import terms_of_nobody
 from fanfold.plans.asking import Asking
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.sketch import Sketch
-from fanfold.plans.flow import Flow
+from fanfold.plans.flow import FieldRead, Flow
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
@@ -150,6 +150,19 @@ class Step:
         item's fields of which there must be one."""
         return iter(())
 
+    def item_reads(self) -> Iterator[FieldRead]:
+        """All that it reads of an item of the flow, so that what is misspelt shows before anything is
+        asked."""
+        first = next((asking for _, asking in self.asks()), None)
+        wanted = [*self.item_fields()]
+        if first is not None and not self.asks_about_parts:
+            read = first.fields_read("item").difference(self.fields_added)
+            wanted += [("prompt", (name,)) for name in sorted(read)]
+            wanted += [("attach", (item_path(one)[0],)) for one in first.attach if one != "item"]
+        for reader, names in wanted:
+            line = self.line if first is None else first.lines.get(reader, first.line)
+            yield FieldRead(reader, names, line)
+
     def lists_read(self) -> set[str]:
         """The steps whose lists it works on, or finds in its items."""
         return set() if self.produced_by is None else {self.produced_by}
@@ -229,10 +242,13 @@ class StepEntry:
     def from_value(cls, value: Any) -> StepEntry:
         if not isinstance(value, dict) or not value:
             raise Misfit("a step must be a mapping such as `map: {prompt: …}`")
-        for name in value:
-            if name not in cls.kinds and (len(value) == 1 or value[next(iter(value))] is not None):
-                raise Misfit(f"{cls.unknown.format(name)}: {remedy(name, cls.kinds)}", name)
-        kind, *others = value
+        known = [name for name in value if name in cls.kinds]
+        strange = [name for name in value if name not in cls.kinds]
+        if not known:
+            raise Misfit(
+                f"{cls.unknown.format(strange[0])}: {remedy(strange[0], cls.kinds)}", strange[0]
+            )
+        kind, *others = known + strange
         if others:
             what = f"`{others[0]}` is beside `{kind}`; indent what belongs to a step below its name"
             raise Misfit(what, others[0])

@@ -12,6 +12,7 @@ from fanfold.patterns.pipeline import Mode
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.sketch import Sketch, rows, title
+from fanfold.plans.flow import FieldRead
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
@@ -102,16 +103,9 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
     def names(self) -> tuple[str, ...]:
         return (*(stage.name for stage in self.stages), self.name)
 
-    @property
-    def asks_about_parts(self) -> bool:
-        return self.stages[0].asks_about_parts
-
-    @property
-    def fields_added(self) -> tuple[str, ...]:
-        return self.stages[0].fields_added
-
-    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        return self.stages[0].item_fields()
+    def item_reads(self) -> Iterator[FieldRead]:
+        for stage in self.stages:
+            yield from stage.item_reads()
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
         for stage in self.stages:

@@ -13,7 +13,7 @@ from fanfold.plans.carry import PlanState
 from fanfold.plans.condition import read_condition
 from fanfold.plans.drawing.picture import step_box
 from fanfold.plans.drawing.sketch import Sketch, title
-from fanfold.plans.flow import Flow
+from fanfold.plans.flow import FieldRead, Flow
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.standin import Size
 from fanfold.plans.preview.stations import PassingItem, Station
@@ -109,11 +109,6 @@ class Repeat(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="repeat"
         return self.takes_items
 
     @property
-    def asks_about_parts(self) -> bool:
-        first = next((step for step in self.steps if step.takes_items), None)
-        return first is not None and first.asks_about_parts
-
-    @property
     def reply_names(self) -> tuple[str, ...]:
         found = tuple(name for step in self.steps for name in step.reply_names)
         return found if self.takes_items else ()
@@ -123,9 +118,9 @@ class Repeat(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="repeat"
         lists = () if self.takes_items else tuple(n for one in self.steps for n in one.reply_names)
         return (*lists, *(name for one in self.steps for name in one.result_names), self.name)
 
-    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        first = next((step for step in self.steps if step.takes_items), None)
-        return iter(()) if first is None else first.item_fields()
+    def item_reads(self) -> Iterator[FieldRead]:
+        for step in self.steps:
+            yield from step.item_reads() if step.takes_items else ()
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
         for step in self.steps:
