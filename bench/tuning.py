@@ -1,6 +1,6 @@
 """Does what `fanfold tune` chooses hold on other items? On recorded answers of real models.
 
-    python bench/tuning.py DIR [SPLITS [SET…]]
+    python bench/tuning.py DIR [SPLITS [SET… | promises]]
 
 DIR has recorded_zeroeval_gsm, recorded_zeroeval_crux, recorded_mmlu_pro and recorded_prices. In each
 split a sample of at most 400 items, drawn from one half, chooses, and 200 of the other half give the bound
@@ -13,18 +13,19 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from math import log
 from pathlib import Path
 from random import Random
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from rivals import oracle, rivals
+
 from fanfold.tune.choose import Goal, chosen_way
-from fanfold.tune.policy import Labelled, LabelledReply, Single, VoteInOrder, Way, total
+from fanfold.tune.policy import Labelled, LabelledReply, total
 from fanfold.work.vote import ballot
 
 MOST, REPORTED = 400, 200
-PANEL = 5
+UNLIMITED = ("best single", "majority of the five best", "weighted, five best")
 Prices = dict[str, tuple[float, float]]
 
 
@@ -95,54 +96,73 @@ def _chars(text: str) -> float:
     return float(text) if text[:1].isdigit() else 0.0
 
 
-def rivals(sample: list[Labelled]) -> dict[str, Way]:
-    """Chosen on the same sample: the best single member; the five best, by majority and weighted."""
-    names = sorted({name for item in sample for name in item.replies})
-    share = {name: total(Single(name), sample).right / len(sample) for name in names}
-    best = tuple(sorted(names, key=lambda name: -share[name])[:PANEL])
-    odds = tuple(round(max(0.05, log(share[name] / (1.001 - share[name]))), 2) for name in best)
-    return {
-        "best single": Single(best[0]),
-        "majority of the five best": VoteInOrder(best),
-        "weighted, five best": VoteInOrder(best, odds),
-    }
-
-
 def main() -> None:
     data, splits = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    if sys.argv[3:] == ["promises"]:
+        print(promises(sets(data)[-1], splits))
+        return
     for one in sets(data):
         for line in table(one, splits) if one.name in (sys.argv[3:] or [one.name]) else ():
             print(line, flush=True)
 
 
+Figures = dict[str, list[tuple[float, float]]]
+
+
+class Promise(NamedTuple):
+    """How often a bound held, of those that were promised; and a target that was expected to be met."""
+
+    held: int = 0
+    of: int = 0
+
+
 def table(one: Set, splits: int) -> list[str]:
     """Means over the splits: share that is right, dollars for 1,000; how often the promise held."""
-    figures: dict[str, list[tuple[float, float]]] = {}
-    held = promised = 0
-    for seed in range(splits):
-        items = Random(seed).sample(one.items, len(one.items))
-        middle = len(items) // 2
-        sample, others = items[:middle][:MOST], items[middle:]
-
-        def add(name: str, way: Way, others: list[Labelled] = others) -> float:
-            found = total(way, others)
-            share = found.right / len(others)
-            figures.setdefault(name, []).append((share, 1000 * found.usd / len(others)))
-            return share
-
-        for name, way in rivals(sample).items():
-            add(name, way)
-        for cap in one.caps:
-            tuned = chosen_way(sample, others[:REPORTED], Goal(max_usd=cap))
-            share = add(f"tuned, at most ${cap:.2f}", tuned.ways[tuned.recommended].way)
-            held, promised = held + (share >= tuned.promised), promised + 1
-        solved = [any(reply.right for reply in item.replies.values()) for item in others]
-        figures.setdefault("oracle", []).append((mean(solved), 0.0))
+    figures: Figures = {}
+    promises = [_split(one, seed, figures) for seed in range(splits)]
+    held, of = (sum(values) for values in zip(*promises, strict=True))
     lines = [f"{one.name}: {len(one.items)} items, {splits} splits"]
     for name, found in figures.items():
         share, usd = (mean(values) for values in zip(*found, strict=True))
-        lines.append(f"  {name:28} {share:.1%}  ${usd:.2f}")
-    return [*lines, f"  the promised bound (95 %) held in {held} of {promised}"]
+        spread = stdev(value for value, _ in found) if len(found) > 1 else 0.0
+        lines.append(f"  {name:44} {share:.1%} ±{spread:.1%}  ${usd:.2f}")
+    return [*lines, f"  the promised bound (95 %) held in {held} of {of}"]
+
+
+def promises(one: Set, splits: int) -> str:
+    """100 items choose, 200 others give the bound, all others say whether it holds."""
+    held = 0
+    for seed in range(splits):
+        items = Random(seed).sample(one.items, len(one.items))
+        choose, report, check = items[:100], items[100:300], items[300:]
+        tuned = chosen_way(choose, report, Goal(max_usd=one.caps[-1]))
+        right = total(tuned.ways[tuned.recommended].way, check).right
+        held += right / len(check) >= tuned.promised
+    return f"{one.name}: the promised bound (95 %) held in {held} of {splits} splits"
+
+
+def _split(one: Set, seed: int, figures: Figures) -> Promise:
+    """One half chooses, by at most 400 items; the other reports."""
+    items = Random(seed).sample(one.items, len(one.items))
+    middle = len(items) // 2
+    sample, others = items[:middle][:MOST], items[middle:]
+    held = 0
+    for cap in one.caps:
+        limit = f", at most ${cap:.2f}"
+        for rival in rivals(sample, cap):
+            tried = [rival.tried(item) for item in others]
+            share = sum(one.right for one in tried) / len(others)
+            limited = limit if rival.name not in UNLIMITED else ""
+            if limited or cap == one.caps[0]:
+                usd = 1000 * sum(one.usd for one in tried) / len(others)
+                figures.setdefault(rival.name + limited, []).append((share, usd))
+        tuned = chosen_way(sample, others[:REPORTED], Goal(max_usd=cap))
+        found = total(tuned.ways[tuned.recommended].way, others)
+        share = found.right / len(others)
+        figures.setdefault(f"tuned{limit}", []).append((share, 1000 * found.usd / len(others)))
+        held += share >= tuned.promised
+    figures.setdefault("oracle", []).append(oracle(others))
+    return Promise(held, len(one.caps))
 
 
 if __name__ == "__main__":

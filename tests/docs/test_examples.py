@@ -16,7 +16,8 @@ from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
 from fanfold.plans.load import load_plan
 from fanfold.testing.running import RunningServer, threaded_server
-from fanfold.work.document import parse
+from fanfold.work.document import Node, parse
+from fanfold.work.routed import read_route
 from tests.docs.pages import ROOT, Block, all_blocks, blocks, pages, write_file, write_files
 from tests.faces.cli import WARM
 from tests.waiting import LONG
@@ -171,7 +172,9 @@ def test_a_script_runs_and_what_it_asserts_is_true(block: Block, tmp_path: Path)
 
 
 @pytest.mark.parametrize("block", all_blocks("yaml"), ids=str)
-def test_yaml_on_a_page_is_a_roster_a_plan_or_a_piece_of_one(block: Block, tmp_path: Path) -> None:
+def test_yaml_on_a_page_is_a_roster_a_route_a_plan_or_a_piece_of_one(
+    block: Block, tmp_path: Path
+) -> None:
     write_files(ROOT / block.page, tmp_path)
     value = parse(block.text, str(block)).value
     shown = tmp_path / (block.file or "shown.yaml")
@@ -181,6 +184,9 @@ def test_yaml_on_a_page_is_a_roster_a_plan_or_a_piece_of_one(block: Block, tmp_p
     elif isinstance(value, list) and "invoke" in value[0]:  # TangleBrain's
         shown.write_text(block.text, encoding="utf-8")
         assert len(load_roster(shown).entries) == len(value)
+    elif isinstance(value, dict) and "rules" in value:
+        shown.write_text(block.text, encoding="utf-8")
+        assert read_route(Node({"route": shown.name}, "", {}).child("route"), tmp_path).members
     else:
         shown.write_text(_as_plan(value, block.text), encoding="utf-8")
         assert load_plan(shown).steps

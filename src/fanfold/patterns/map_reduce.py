@@ -37,7 +37,7 @@ from fanfold.work.item import Item, Source
 from fanfold.work.options import option
 from fanfold.work.outcome import Part
 from fanfold.work.reader import read_record
-from fanfold.work.routed import Route
+from fanfold.work.routed import Route, read_route
 from fanfold.work.shard import ShardSize
 from fanfold.work.split import TakeApart, fields_of, inputs_together, shard_ask
 from fanfold.work.task import Reducer, Task, Terms
@@ -54,7 +54,7 @@ async def map_reduce(
     shard: int | Mapping[str, Any] | None = None,
     reduce: Reducer | AskedReduce | None = None,
     fan_in: int | None = None,
-    route: Mapping[str, Any] | None = None,
+    route: Mapping[str, Any] | str | None = None,
     watch: Mapping[str, Any] | None = None,
     **how: Unpack[PatternOptions],
 ) -> Folded:
@@ -65,7 +65,8 @@ async def map_reduce(
     as many as fit; `{"count": n}` makes n asks of all of them, with `"hash": "item.FIELD"` those with
     equal values in one, and `{"range": "item.FIELD", "bounds": [a, b]}` goes by what lies between.
 
-    `route={"by": FIELD, "to": {VALUE: member}, "else": member}`: who answers goes by the item.
+    `route={"by": FIELD, "to": {VALUE: member}, "else": member}`: who answers goes by the item;
+    or `{"rules": […], "else": member}`, or the file of them that `tune --learned` wrote.
     `watch={"truth": "member:ID", "target": 0.95, "rate": 0.02}`: a sample of the answers is checked, and
     when fewer than the target are right the run is flagged, or pauses (`"on_drift": "pause"`).
 
@@ -77,7 +78,7 @@ async def map_reduce(
     reduction = reducing(reduce, fan_in)
     asked = prompt_of(prompt, schema, how=how)
     size = option("shard", shard, read_shard)
-    terms = _terms(how, asked, option("route", route, lambda node: read_record(node, Route)))
+    terms = _terms(how, asked, option("route", route, read_route))
     if terms.route is not None and size is not None:
         raise BadInput("state `route` or `shard`, not both")
     terms = msgspec.structs.replace(terms, watch=option("watch", watch, script_watch))

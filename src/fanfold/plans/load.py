@@ -158,6 +158,10 @@ def _check_who(plan: Plan, asking: Asking, who: Who, roster: Roster) -> None:
     if not roster.entries:
         raise _bad(plan, asking, field, f"{where} has no members; add one, or name another roster")
     _check_named(plan, asking, field, who.members, roster)
+    for id in who.members if who.needs else ():
+        if lacks := set(who.needs) - set(roster.entries[id].traits.good_at):
+            what = f"`route` names `{id}`, which is not good at {', '.join(sorted(lacks))}"
+            raise _bad(plan, asking, "route", what)
     if not candidates(who, roster):
         what = f"no member of {where} is good at {', '.join(who.needs)}" if who.needs else (
             f"no member of {where} is switched on")  # fmt: skip

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from fanfold.work.item import Item
+from fanfold.work.routed import RouteRule
 from fanfold.work.vote import Rule, Vote, Voter, decided, enough, wave
 
 TURNOUT = 2  # answers without which an ensemble decides nothing
@@ -201,7 +203,31 @@ class Routed(msgspec.Struct, frozen=True, tag="routed"):
         return "map", {"route": {"by": self.feature, "to": to, "else": default.member}}
 
 
-Way: TypeAlias = Plain | Routed
+class RoutedByRules(msgspec.Struct, frozen=True, tag="rules"):
+    """Another member for each branch of a small tree over what is known beforehand."""
+
+    rules: tuple[RouteRule, ...]
+    default: str
+
+    def tried(self, item: Labelled) -> Tried:
+        return Single(self.chosen(item)).tried(item)
+
+    def answer(self, item: Labelled) -> str | None:
+        return Single(self.chosen(item)).answer(item)
+
+    def chosen(self, item: Labelled) -> str:
+        seen = Item(item.id, dict(item.features))
+        return next((rule.member for rule in self.rules if rule.holds(seen)), self.default)
+
+    def text(self) -> str:
+        return "; ".join([*(rule.describe() for rule in self.rules), f"else {self.default}"])
+
+    def step(self) -> PlanStep:
+        rules = msgspec.json.decode(msgspec.json.encode(self.rules))
+        return "map", {"route": {"rules": rules, "else": self.default}}
+
+
+Way: TypeAlias = Plain | Routed | RoutedByRules
 
 
 def total(way: Way, items: Iterable[Labelled]) -> Tried:

@@ -34,7 +34,8 @@ from fanfold.run.sources import Rows
 from fanfold.tune.bounds import lower, upper
 from fanfold.tune.policy import Labelled, LabelledReply
 from fanfold.tune.search import GROUPS
-from fanfold.work.fields import MISSING, Path, leaves, path_of
+from fanfold.work.features import DERIVED
+from fanfold.work.fields import MISSING, Path, leaves, number, path_of
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Traits
 from fanfold.work.nearest import remedy
@@ -276,21 +277,40 @@ def _usd(outcome: Outcome, traits: Traits) -> float:
 
 
 def _features(sample: TuningSample) -> dict[str, dict[str, str]]:
-    """By item, what is known before anybody is asked: fields with few values. Not one that says the
-    answer itself."""
-    items, truth = sample.items, sample.truth
+    """By item, what is known before anybody is asked: fields with few values, numbers, how long it is and
+    in which language. Not one that says the answer itself."""
+    items = sample.items
+    answers = _telling(sample)
     values: dict[str, dict[str, str]] = {}
     for item in items:
-        for name, value in item.view().items():
-            if isinstance(value, str | int) and len(text := label(value)) <= SHORT and name != "id":
+        view = {name: value for name, value in item.view().items() if name not in answers}
+        derived = {name: derive(view) for name, derive in DERIVED.items() if name not in view}
+        for name, value in {**derived, **view}.items():
+            if isinstance(value, str | int | float) and len(text := label(value)) <= SHORT:
                 values.setdefault(name, {})[item.id] = text
     told = {
-        name: own
-        for name, own in values.items()
-        if len(set(own.values())) in GROUPS
-        and not all(ballot(own.get(item.id, "")) == truth.of(item) for item in items)
+        name: found
+        for name, found in values.items()
+        if len(set(found.values())) in GROUPS or _numbers(found, len(items))
     }
     return {item.id: {name: own.get(item.id, "") for name, own in told.items()} for item in items}
+
+
+def _telling(sample: TuningSample) -> set[str]:
+    """The fields that say the answer, and the id; what follows from a text goes without them too."""
+    truth, views = sample.truth, [item.view() for item in sample.items]
+    right = [truth.of(item) for item in sample.items]
+    found = {"id", truth.name.partition(".")[0] if truth.kind == "field" else "id"}
+    for name in {name for view in views for name in view} if any(right) else ():
+        own = (view.get(name, "") for view in views)
+        if all(ballot(one) == answer for one, answer in zip(own, right, strict=True)):
+            found.add(name)
+    return found
+
+
+def _numbers(found: dict[str, str], many: int) -> bool:
+    different = set(found.values())
+    return len(found) == many and len(different) > 1 and None not in map(number, different)
 
 
 def _beaten(items: Sequence[Labelled], members: Collection[str], keep: str) -> set[str]:

@@ -25,6 +25,7 @@ from fanfold.tune.policy import (
     columns_of,
     total,
 )
+from fanfold.tune.tree import learned_tree, tree_sample
 
 MOST_MEMBERS = 8  # that take part in votes; those that no other beats in price and accuracy first
 LONGEST = 5  # members in a vote
@@ -33,6 +34,7 @@ MOST_ALTERNATIVES = 10.0  # wrong answers, in weights
 COVERED = 0.8  # of the items that a member must have been asked about
 SHRINK = 30.0  # items of the overall share that a group's own share is mixed with
 FOLDS = 5
+TREE_MEMBERS = 4  # that a tree chooses from
 POOL = 8  # ways that a router chooses from, of each kind
 GROUPS = range(2, 31)  # values that a feature may have to route by
 PRICES = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -73,7 +75,7 @@ def search(items: Sequence[Labelled]) -> list[Scored]:
     asked = {name: sum(name in item.replies for item in items) for name in names}
     able = [one for one in singles if asked[one.way.text()] >= COVERED * len(items)]
     plain = [*able, *_votes(_layers(able, MOST_MEMBERS), items)]
-    return [*plain, *_routers(plain, items)]
+    return [*plain, *_routers(plain, items), *_trees(able, items)]
 
 
 def _scored(way: Way, items: Sequence[Labelled], expected: float | None = None) -> Scored:
@@ -199,7 +201,7 @@ def _routers(plain: Sequence[Scored], items: Sequence[Labelled]) -> list[Scored]
     some = _layers(singles, POOL)
     found: dict[str, Scored] = {}
     for chosen in (some, [*some, *_layers(votes, POOL)]):
-        ways = tuple(one.way for one in chosen if not isinstance(one.way, Routed))
+        ways = tuple(one.way for one in chosen if isinstance(one.way, Single | VoteInOrder))
         found |= _routed(ways, items)
     return list(found.values())
 
@@ -219,6 +221,23 @@ def _routed(ways: tuple[Plain, ...], items: Sequence[Labelled]) -> dict[str, Sco
             if named and way.text() not in found:
                 found[way.text()] = _scored(way, items, _held_out(pool, values, price))
     return found
+
+
+def _trees(able: Sequence[Scored], items: Sequence[Labelled]) -> list[Scored]:
+    """A small tree between a few members, at several prices of an error; judged on other folds."""
+    names = [one.way.text() for one in _layers(able, TREE_MEMBERS)]
+    found: dict[str, Scored] = {}
+    for price in PRICES if any(item.features for item in items) else ():
+        sample = tree_sample(names, items, price)
+        way = learned_tree(sample, range(len(items)))
+        if way.rules and way.text() not in found:
+            right = 0
+            for fold in range(FOLDS):
+                others = [n for n in range(len(items)) if n % FOLDS != fold]
+                held = learned_tree(sample, others)
+                right += sum(held.tried(item).right for item in items[fold::FOLDS])
+            found[way.text()] = _scored(way, items, right / len(items))
+    return list(found.values())
 
 
 def _held_out(pool: _Pool, values: Sequence[str], price: float) -> float:

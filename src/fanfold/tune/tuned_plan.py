@@ -68,3 +68,15 @@ def _from_folder(file: str, folder: str) -> str:
     """As the plan names it, where it lies in its folder."""
     inside = is_inside(Path(folder), file)
     return os.path.relpath(file, folder) if inside else file
+
+
+def learned_route(asked: AskedSample, found: Tuning, advice: str) -> str:
+    """For `route: learned`: who is asked for which items, as far as one member answers each."""
+    kind, fields = found.step()
+    if kind == "ensemble":
+        what = "the way that was chosen is a vote, which no route can state"
+        raise BadInput(f"--learned: {what}; --out writes it as a plan")
+    route = fields.get("route") or {"rules": [], "else": fields["member"]}
+    truth = "" if asked.sample is None else f", right if {asked.sample.truth.describe()}"
+    said = [f"Learned by `fanfold tune` on {len(asked.items)} items{truth}.", *wrap(advice, 96)]
+    return "".join(f"# {line}\n" for line in said) + dumped(route)

@@ -173,7 +173,7 @@ class Terms(msgspec.Struct, frozen=True):
             who = msgspec.structs.replace(self.who, tools=True)
             msgspec.structs.force_setattr(self, "who", who)
         if self.route is not None:
-            last, why = self.who.fallback, f"by {self.route.by}"
+            last, why = self.who.fallback, self.route.why
             whos = {
                 id: Who((id,), fallback=last, why=why, tools=self.who.tools)
                 for id in self.route.members

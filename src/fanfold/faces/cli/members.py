@@ -36,8 +36,11 @@ from fanfold.run.choose import months_used_up
 from fanfold.run.hosts import trouble_with_hosts
 from fanfold.run.loop import run_sync
 from fanfold.run.ray import trouble_with_ray
+from fanfold.work.item import Item
 from fanfold.work.member import MemberStats, Traits
 from fanfold.work.nearest import remedy
+from fanfold.work.options import needed
+from fanfold.work.routed import read_route
 
 
 class TaskQuery(msgspec.Struct, frozen=True):
@@ -47,9 +50,11 @@ class TaskQuery(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
     tokens: int = 0
     allow_paid: bool = False
+    route: str | None = None
+    item: str | None = None
 
     def __bool__(self) -> bool:
-        return self.why or bool(self.needs) or self.tokens > 0
+        return self.why or bool(self.needs) or self.tokens > 0 or self.route is not None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -59,6 +64,10 @@ class TaskQuery(msgspec.Struct, frozen=True):
 
 def explain_choice(roster: Roster, store: str, asked: TaskQuery, as_json: bool) -> None:
     """Nobody fits: everyone with what is in the way, then refused with the nearest miss."""
+    if asked.route is not None:
+        return explain_route(roster, asked, as_json)
+    if asked.item is not None:
+        raise BadInput("`--item` goes with `--route`")
     traits = {id: entry.traits for id, entry in roster.entries.items()}
     stats, closed = _past(traits, store)
     need = Need(
@@ -75,6 +84,27 @@ def explain_choice(roster: Roster, store: str, asked: TaskQuery, as_json: bool) 
         click.echo("\n".join([*lines, *([ORDER] if len(ranking.ranked) > 1 else ())]))
     if ranking.miss:
         raise BadInput(ranking.miss)
+    return None
+
+
+def explain_route(roster: Roster, asked: TaskQuery, as_json: bool) -> None:
+    """Whom a route names, which was learned perhaps; with an item, who is asked about that."""
+    route = needed("--route", asked.route, read_route)
+    for id in route.members:
+        if id not in roster.entries:
+            raise BadInput(f"--route: there is no member `{id}`: {remedy(id, roster.entries)}")
+    item = None
+    if asked.item is not None:
+        try:
+            data = msgspec.json.decode(asked.item)
+        except msgspec.DecodeError as error:
+            raise BadInput(f"--item is not JSON: {error}") from None
+        item = Item("item", data)
+    if as_json:
+        member = None if item is None else route.member(item)
+        click.echo(msgspec.json.encode({"member": member, "route": route}))
+    else:
+        click.echo("\n".join(route.explain(item)))
 
 
 def _past(
@@ -103,6 +133,8 @@ def _past(
     "--tokens", type=click.IntRange(0), default=0, help="Tokens of its prompt; with --why."
 )
 @click.option("--allow-paid", is_flag=True, help="Paid members may be used; with --why.")
+@click.option("--route", metavar="FILE", help="What was learned, `learned` or a file; with --why.")
+@click.option("--item", metavar="JSON", help="Who is asked about this item; with --route.")
 def list_members(roster: str | None, store: str, as_json: bool, check: bool, **asked: Any) -> None:
     """The menu: who is there, good at what, at which price, ready or not."""
     asks, yes = asked.pop("ask"), asked.pop("yes")

@@ -23,7 +23,7 @@ from fanfold.tune.drift import DriftOptions, watch_fields
 from fanfold.tune.replies import read_replies, replies_table
 from fanfold.tune.sample import AskedSample, ask_about, sample_of
 from fanfold.tune.show import advice, asked_text, plot, tuning_text
-from fanfold.tune.tuned_plan import tuned_plan
+from fanfold.tune.tuned_plan import learned_route, tuned_plan
 from fanfold.work.files import replacing
 
 _WIDTH = 120
@@ -65,6 +65,9 @@ _file = click.Path(path_type=Path)
     "--watch-usd", "usd", type=click.FloatRange(0, min_open=True), help="At most, for the checks."
 )
 @click.option("--on-drift", type=click.Choice(["warn", "pause"]), default="warn", show_default=True)
+@click.option(
+    "--learned", type=_file, help="Write who is asked for which items, for `route: learned`."
+)
 @click.option("--replies", "table", type=_file, help="Write who said what, as REPLIES.csv.")
 @click.option("--plot", "picture", type=_file, help="Write the frontier as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -74,7 +77,7 @@ def tune(source: str, **given: Any) -> int:
     and member: item, member, answer, truth (or right), usd, seconds, and asks nobody. Half of the
     items chooses, the other half reports."""
     goal = _goal(given)
-    files = {name: given.pop(name) for name in ("out", "table", "picture")}
+    files = {name: given.pop(name) for name in ("out", "learned", "table", "picture")}
     as_json = given.pop("as_json")
     about = {name: given.pop(name) for name in ("truth", "members", "step", "field", "sample")}
     drift = DriftOptions(*(given.pop(name) for name in DriftOptions.__struct_fields__))
@@ -91,7 +94,11 @@ def tune(source: str, **given: Any) -> int:
             click.echo(f"fanfold: {stopped.args[0].partition(';')[0]}; {_AGAIN}", err=True)
             return PAUSED
     found = tuned(asked.items, goal)
-    texts = {"table": lambda: replies_table(asked.items), "picture": lambda: plot(found)}
+    texts = {
+        "table": lambda: replies_table(asked.items),
+        "picture": lambda: plot(found),
+        "learned": lambda: learned_route(asked, found, advice(found, goal)),
+    }
     if job is not None:
         watch = watch_fields(drift, asked, found, goal, Path(job.stored.plan.folder))
         texts["out"] = lambda: tuned_plan(job, asked, found, advice(found, goal), watch)

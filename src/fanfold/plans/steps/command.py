@@ -23,7 +23,8 @@ class Command:
     gives_replies = True
 
     written = written(
-        Map, "a command", "command", "shard", "over", "watch", *_WHO, name=(Text, "command"), cmd=Any,
+        Map, "a command", "command", "shard", "over", "watch", "route", *_WHO,
+        name=(Text, "command"), cmd=Any,
         **dict.fromkeys(_OF_MEMBER, (Any, UNSET)),
     )  # fmt: skip
 

@@ -29,13 +29,22 @@ from fanfold.plans.steps.reduce import Reduce
 from fanfold.plans.watch import check_watch, ready_watch, watch_asks
 from fanfold.work.batch import SHARD_AND_BATCH
 from fanfold.work.document import Node
+from fanfold.work.features import DERIVED
 from fanfold.work.parts import PartKind
 from fanfold.work.picture import Box
-from fanfold.work.reader import Count, Text
-from fanfold.work.routed import Route
+from fanfold.work.reader import Count, Text, Word
+from fanfold.work.routed import Route, read_route
 from fanfold.work.shard import ShardSize
 from fanfold.work.task import Terms, Who
 from fanfold.work.watch import WatchFields
+
+RouteField = Annotated[
+    Route | Word,
+    Meta(
+        description="Who answers goes by the item: {by, to, else}, {rules, else}, or learned.",
+        extra={"expected": "a mapping such as {by: …, to: …, else: …}, or the text learned"},
+    ),
+]
 
 
 class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True):
@@ -71,14 +80,9 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
                 reading.item_field(node.child("shard").child(field))
         if given.shard is not None and "batch" in made:
             raise node.child("batch").bad(SHARD_AND_BATCH)
-        if given.route is not None:
-            for field in ("member", "members", "agent", "needs", "shard"):
-                if field in node.value:
-                    raise node.child(field).bad(f"state `route` or `{field}`, not both")
-            reading.item_field(node.child("route").child("by"))
-            fallback = made.get("who", Who()).fallback
-            made["who"] = Who(members=given.route.members, fallback=fallback)
-        own = {field: getattr(given, field) for field in ("name", "shard", "route", "watch")}
+        if given.route is not UNSET:
+            made |= _routed(node, made.get("who", Who()), reading)
+        own = {field: getattr(given, field) for field in ("name", "shard", "watch")}
         return cls(**made, **own)
 
     def settled(self) -> Map:
@@ -91,7 +95,8 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         if self.shard is not None:
             yield "shard", item_names(self.shard.hash, self.shard.range)
         if self.route is not None:
-            yield "route", item_names(self.route.by)
+            fields = [item_names(one) for one in self.route.fields if one not in DERIVED]
+            yield from (("route", one) for one in fields)
 
     # ── items ──
 
@@ -175,13 +180,26 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         return None if size is None else math.ceil(items / size)
 
 
+def _routed(node: Node, who: Who, reading: StepContext) -> dict[str, Any]:
+    """A route that was learned may go with `needs`: then all whom it names are good at it."""
+    learned = isinstance(node.value["route"], str)
+    for field in ("member", "members", "agent", "needs", "shard"):
+        if field in node.value and not (learned and field == "needs"):
+            raise node.child(field).bad(f"state `route` or `{field}`, not both")
+    route = read_route(node.child("route"), reading.folder)
+    if not learned and route.by is not UNSET:
+        reading.item_field(node.child("route").child("by"))
+    made = Who(members=route.members, needs=who.needs, fallback=who.fallback)
+    return {"route": route, "who": made}
+
+
 def _literally(words: str) -> str:
     """A text that a template gives back unchanged, braces and all."""
     return "{% raw %}" + words + "{% endraw %}" if "{" in words else words
 
 
 Map.written = written(
-    Map, "a map", "command",
+    Map, "a map", "command", route=(RouteField, UNSET),
     stream=(Annotated[PartKind, Meta(description="Start on parts of the reply before.")], UNSET),
     waiting=(Count, WAITING),
 )  # fmt: skip
