@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -99,10 +100,10 @@ def test_mistakes_name_their_line(tmp_path: Path, entry: str, said: str) -> None
     assert wrong.value.line == 2
 
 
-async def ask(folder: Path, **how: Any) -> None:
+async def ask(folder: Path, texts: Sequence[str] = ("x",), **how: Any) -> None:
     where = folder / "roster.yaml"
     async with ff.open_run("p", store=folder / "store", roster=where, allow_paid=True) as run:
-        await ff.map_reduce(run, ["x"], prompt="{{ item.text }}", member="m", **how)
+        await ff.map_reduce(run, texts, prompt="{{ item.text }}", member="m", **how)
 
 
 def exchanged(folder: Path, provider: str, more: str = "", **how: Any) -> Asked:
@@ -146,3 +147,28 @@ def test_python_has_it_too() -> None:
     assert (entry.traits.model, entry.fields.key_reference) == ("llama-4", "env:GROQ_API_KEY")
     with pytest.raises(BadInput, match="unknown provider `grok`"):
         ff.openai("x", provider="grok")  # type: ignore[arg-type]
+
+
+token = Path()
+
+
+def renewing(one: Asked) -> Says:
+    """Each answer comes after the token was renewed."""
+    asked.append(one)
+    token.write_text(f"token-number-{len(asked) + 1}")
+    return Says(text="fine")
+
+
+def test_a_token_that_lasts_an_hour_may_be_renewed_in_its_file_while_a_run_works(
+    tmp_path: Path,
+) -> None:
+    global token
+    asked.clear()
+    token = tmp_path / "token"
+    token.write_text("token-number-1")
+    with threaded_server(tmp_path / "books", script=f"{__name__}:renewing") as server:
+        entry = f"id: m, provider: vertex, model: google/x, base_url: '{server.url}/v1'"
+        roster(tmp_path, f"{entry}, key: 'file:token', price: {{input: 1, output: 1}}")
+        run_sync(ask(tmp_path, texts=["a", "b", "c"], concurrency=1))
+    sent = [one.headers["authorization"] for one in asked]
+    assert sent == [f"Bearer token-number-{n}" for n in (1, 2, 3)]
