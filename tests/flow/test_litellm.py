@@ -48,8 +48,14 @@ class LitellmProgram(Program):
     python = str(PYTHON)
 
 
+keys: set[str] = set()
+
+
 def script(asked: Asked) -> Says:
     """One is told to come back once; one is too long."""
+    keys.update(
+        asked.headers[name] for name in ("authorization", "x-api-key") if name in asked.headers
+    )
     if "slow" in asked.prompt and asked.n == 1:
         return Says(status=429)
     if "long" in asked.prompt:
@@ -65,13 +71,14 @@ def there() -> None:
 
 @pytest.mark.parametrize("model", ["openai/x", "anthropic/claude-x"])
 def test_a_plan_is_asked_once_and_billed_as_the_books_have_it(tmp_path: Path, model: str) -> None:
+    keys.clear()
     with threaded_server(tmp_path / "books", script=f"{__name__}:script", price=PRICE) as server:
         url = f"{server.url}/v1" if model.startswith("openai") else server.url
         (tmp_path / "roster.yaml").write_text(ROSTER.format(model=model, url=url))
         (tmp_path / "plan.yaml").write_text(PLAN)
         (tmp_path / "sitecustomize.py").write_text(ALONE)
         words = ("run", "plan.yaml", "--json", "--quiet", "--budget", "1")
-        env = {"PYTHONPATH": f"{tmp_path}:{SRC}", "OPENAI_API_KEY": "not-to-be-sent"}
+        env = {"PYTHONPATH": f"{tmp_path}:{SRC}", "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
         ended = LitellmProgram(tmp_path, words, env).end()
         assert (ended.code, ended.receipt["passed"], ended.receipt["failed"]) == (1, 3, 1), (
             ended.err
@@ -79,7 +86,8 @@ def test_a_plan_is_asked_once_and_billed_as_the_books_have_it(tmp_path: Path, mo
         books = server.books()
         assert [one.billed for one in books.asked].count(True) == 3
         assert (books.paid_twice(), ended.receipt["cost_usd"]) == ({}, books.bill / 1e9)
-        assert "not-to-be-sent" not in (tmp_path / "books").read_text()
+        assert keys <= {"none", "Bearer none"}, "nothing that it found in the environment"
+        assert keys
 
 
 def test_it_is_imported_without_a_network(tmp_path: Path) -> None:

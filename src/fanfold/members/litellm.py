@@ -52,7 +52,6 @@ class LitellmFields(ApiFields, frozen=True, kw_only=True, tag="litellm"):
     provider's credentials in the environment by itself, unless there is a `base_url`.
     """
 
-    called: ClassVar[str] = "a member of kind litellm"
     absent: ClassVar[tuple[str, ...]] = ("batch_price", "max_bytes")
     usual_host: ClassVar[str] = ""
     usual_key: ClassVar[str] = "none"
