@@ -19,7 +19,7 @@ PATHS  := src tests tools $(wildcard bench)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format format-check lint types bench peers score sweep simulate browser build lock agents postgres hosts mlflow clean ray litellm
+.PHONY: help demo test test-slow check format format-check lint types bench peers score sweep simulate fuzz browser build lock agents postgres hosts mlflow clean ray litellm
 
 help: ## this list
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-9s %s\n' "$$name" "$$does"; done
@@ -64,6 +64,9 @@ sweep: $(DEV) ## the long tests: every crash point, a million items, all of Hypo
 
 simulate: $(DEV) ## 100,000 simulated worlds with crashes; SEED=N: that one again, SCHEDULES=N: so many
 	@$(BIN)/python -m fanfold.testing.simulation --sites $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULES),--schedules $(SCHEDULES))
+
+fuzz: $(DEV) ## hostile files, replies, stores and requests by chance; PART=plan, SEED=N, MINUTES=N; PART=plan:1:17: that case
+	@$(BIN)/python -m tests.fuzz $(PART) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
 
 agents: $(AGENTS)/$(PINNED).stamp ## the real claude and codex that tests/faces drives; 800 MB, needs npm
 

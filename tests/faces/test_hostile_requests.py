@@ -127,6 +127,27 @@ def test_a_header_that_is_too_long_is_a_400(
     assert (answer.status_code, capfd.readouterr()) == (400, ("", ""))
 
 
+def test_a_request_that_breaks_off_after_its_header_is_refused_in_silence(
+    memory_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Before it was admitted: nobody needs a key for this. The answer to HEAD has no text."""
+    broken = b"Transfer-Encoding: chunked\r\n\r\nno chunk\r\n"
+
+    async def main() -> list[bytes]:
+        answers = []
+        async with endpoint(memory_path, echo()) as here:
+            for method in (b"GET", b"HEAD", b"POST"):
+                port = here.url.rpartition(":")[2].partition("/")[0]
+                reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
+                writer.write(method + b" /v1/models HTTP/1.1\r\nHost: a\r\n" + broken)
+                answers.append((await reader.read())[:12])
+                writer.close()
+        return answers
+
+    assert asyncio.run(main()) == [b"HTTP/1.1 400"] * 3
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize(
     ("said", "json"),
     [("", True), ("application/json", True), ("Application/JSON; charset=UTF-8", True),
@@ -135,6 +156,18 @@ def test_a_header_that_is_too_long_is_a_400(
 )  # fmt: skip
 def test_which_content_types_are_json(said: str, json: bool) -> None:
     assert is_json(said) == json
+
+
+def test_mcp_says_nothing_of_a_page_of_another_site_but_to_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def main() -> int:
+        async with mcp_endpoint() as url, httpx.AsyncClient(headers=HEADERS, timeout=30) as client:
+            foreign = {"origin": "http://evil.example", **JSON}
+            return (await client.post(url, content=b"{}", headers=foreign)).status_code
+
+    assert asyncio.run(main()) == 403
+    assert capfd.readouterr() == ("", "")
 
 
 def test_mcp_refuses_what_cannot_be_read_and_goes_on(capfd: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fanfold.errors import FanfoldError, StoreError
-from fanfold.journal import opening
+from fanfold.journal import copying, opening
 from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -136,6 +136,31 @@ def test_what_results_are_made_of_is_refused_in_one_line_when_damaged(
     with pytest.raises(StoreError, match=said) as caught:
         read_all(memory_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_store_without_its_own_name_is_damaged(memory_path: Path) -> None:
+    play(paid(memory_path, Provider(says)))
+    change(memory_path, "delete from store")
+    with pytest.raises(StoreError, match="torn or damaged"):
+        read_all(memory_path)
+    with pytest.raises(StoreError, match="torn or damaged"):
+        play(paid(memory_path, Provider(says), name="later"))
+
+
+def test_a_check_finds_pages_that_are_anothers(memory_path: Path) -> None:
+    """An index whose page is that of another finds nothing, and says nothing of it."""
+    play(paid(memory_path, Provider(says)))
+    with closing(sqlite3.connect(memory_path / "journal.db")) as db:
+        db.execute("pragma wal_checkpoint(truncate)")
+        pages = dict(db.execute("select name, rootpage from sqlite_master where type = 'index'"))
+    whole = bytearray((memory_path / "journal.db").read_bytes())
+    first, second = ((page - 1) * 4096 for page in sorted(pages.values())[:2])
+    whole[first : first + 4096] = whole[second : second + 4096]
+    (memory_path / "journal.db").write_bytes(whole)
+    archive = opening.look(memory_path)
+    problems = copying.check(archive).problems
+    archive.close()
+    assert problems and problems[0].startswith("the database: ")
 
 
 def test_one_damaged_record_does_not_hide_the_other_runs(memory_path: Path) -> None:

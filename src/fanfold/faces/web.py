@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 import uvicorn
+from h11 import LocalProtocolError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -272,6 +273,16 @@ def event_stream(events: AsyncIterable[bytes]) -> Response:
 # ── the server ───────────────────────────────────────────────────────────────────────────────
 
 
+class _Http(H11Protocol):
+    def send_400_response(self, msg: str) -> None:
+        """To a request that broke off after its header an answer may not be possible any more: there is
+        one already, or its method wants none with a text."""
+        try:
+            super().send_400_response(msg)
+        except LocalProtocolError:
+            self.transport.close()
+
+
 class WebServer(uvicorn.Server):
     """An application on a socket: `start`, then `stop`. Signals are handled by whoever starts it.
 
@@ -282,7 +293,7 @@ class WebServer(uvicorn.Server):
         connections = Connections(bounds)
 
         def watched(**given: Any) -> asyncio.Protocol:
-            return connections.watch(H11Protocol(**given))
+            return connections.watch(_Http(**given))
 
         protocol: Any = watched  # uvicorn asks for a class, and only calls it
         config = uvicorn.Config(

@@ -34,7 +34,7 @@ class CheckedStore(msgspec.Struct, frozen=True):
 def check(view: StoreView) -> CheckedStore:
     read = cast(TableRows, view.read)
     tables: dict[str, tuple[int, int]] = {}
-    problems: list[str] = []
+    problems = [f"the database: {flaw}" for flaw in read.flaws()]
     cost = 0
     for table, (columns, width) in TABLES.items():
         count, whole = 0, 0

@@ -90,14 +90,17 @@ class AnthropicBatches(BatchApi):
 
     async def results(self, id: str) -> list[LineResult]:
         body = await self.send("GET", f"/messages/batches/{id}/results")
-        return [_result(one) for one in self.decoded(_lines, body)]
+        return self.decoded(_results, body)
 
     async def cancel(self, id: str) -> None:
         await self.send("POST", f"/messages/batches/{id}/cancel")
 
     def _state(self, body: bytes) -> BatchState:
-        found: BatchState = self.decoded(_batch, body).state
-        return found
+        return self.decoded(lambda body: _batch(body).state, body)
+
+
+def _results(body: bytes) -> list[LineResult]:
+    return [_result(one) for one in _lines(body)]
 
 
 def _result(line: _Line) -> LineResult:
@@ -105,6 +108,12 @@ def _result(line: _Line) -> LineResult:
     end = _ENDS.get(line.result.type, "expired")
     if end == "refused":
         error = bytes(line.result.error)
-        status = _STATUS.get(_error(error).error.type, 500)
-        return LineResult(line.custom_id, end, error, status)
+        return LineResult(line.custom_id, end, error, _status(error))
     return LineResult(line.custom_id, end, bytes(line.result.message))
+
+
+def _status(error: bytes) -> int:
+    try:
+        return _STATUS.get(_error(error).error.type, 500)
+    except (ValueError, RecursionError):  # whatever it is, the line was refused
+        return 500

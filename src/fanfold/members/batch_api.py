@@ -10,15 +10,16 @@ from fanfold.errors import MemberError, Transient
 from fanfold.members.endpoint import http_client
 from fanfold.members.http import OK, Answer
 from fanfold.members.keys import Key
-from fanfold.members.status import ErrorRow, refused
+from fanfold.members.status import ErrorRow, refused, shortened
 from fanfold.work.ask import Reply
 from fanfold.work.batch import BatchState, LineResult
 from fanfold.work.member import Request, Traits
+from fanfold.work.nesting import TooDeep
 
 MOST = 2_000_000_000  # bytes of results that are read
 LEAST_SECONDS = 300.0  # for an upload, or results, of a whole batch
 Read = Callable[[Request, bytes], Reply]
-PAGE = 100
+PAGE, PAGES = 100, 1000  # batches of a page, and pages, of a list of batches
 T = TypeVar("T")
 
 
@@ -79,21 +80,26 @@ class BatchApi:
         last that was seen."""
         found: list[BatchState] = []
         last = ""
-        while True:
+        for _ in range(PAGES):
             more = f"&{after}={last}" if last else ""
-            read = self.decoded(page, await self.send("GET", f"{path}?limit={PAGE}{more}"))
-            states = [one.state for one in read.data]
+            body = await self.send("GET", f"{path}?limit={PAGE}{more}")
+            states, goes_on = self.decoded(lambda body: _states(page(body)), body)
             found += [one for one in states if one.created >= created]
-            if not read.has_more or not states or states[-1].created < created:
+            if not goes_on or not states or states[-1].created < created:
                 return found
+            if states[-1].id == last:
+                break
             last = states[-1].id
+        raise Transient(f"{self._member}: the list of its batches has no end")
 
     def decoded(self, decode: Callable[[bytes], T], body: bytes) -> T:
         try:
             return decode(body)
-        except ValueError as error:
-            what = f"{self._member}: what its batch service says cannot be read: {error}"
-            raise Transient(what) from None
+        except RecursionError:
+            why = str(TooDeep())
+        except (ValueError, OverflowError) as error:
+            why = shortened(str(error))
+        raise Transient(f"{self._member}: what its batch service says cannot be read: {why}")
 
     def read(self, request: Request, result: LineResult) -> Reply:
         if result.end == "answered":
@@ -101,6 +107,10 @@ class BatchApi:
         answer = Answer(result.status, result.body, _no_header)
         error = refused(self._member, answer, self._rows, (self._key() or "").strip())
         raise _unbilled(error)
+
+
+def _states(page: ListPage) -> tuple[list[BatchState], bool]:
+    return [one.state for one in page.data], page.has_more
 
 
 def _unbilled(error: MemberError) -> MemberError:

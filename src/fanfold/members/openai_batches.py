@@ -123,15 +123,18 @@ class OpenAIBatches(BatchApi):
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
                 body = await self.send("GET", f"/files/{file}/content")
-                found += [_result(one) for one in self.decoded(_lines, body)]
+                found += self.decoded(_results, body)
         return found
 
     async def cancel(self, id: str) -> None:
         await self.send("POST", f"/batches/{id}/cancel")
 
     def _state(self, body: bytes) -> BatchState:
-        found: BatchState = self.decoded(_batch, body).state
-        return found
+        return self.decoded(lambda body: _batch(body).state, body)
+
+
+def _results(body: bytes) -> list[LineResult]:
+    return [_result(one) for one in _lines(body)]
 
 
 def _result(line: _Line) -> LineResult:

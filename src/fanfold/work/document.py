@@ -25,7 +25,7 @@ _SHELL = ("/dev/fd/", "/dev/stdin", "/proc/")
 MAX_BYTES = 8_000_000
 MAX_DEPTH = 60
 MAX_VALUES = 200_000
-MAX_DIGITS = 1000  # of a whole number; Python itself refuses to write some thousand
+MAX_DIGITS, MAX_BITS = 1000, 1000  # of a whole number; what is longer is no floating-point number
 
 _CORE_TAGS = {f"tag:yaml.org,2002:{n}" for n in ("str", "int", "float", "bool", "null", "map",
                                                  "seq", "timestamp", "merge", "value")}  # fmt: skip
@@ -225,9 +225,7 @@ class _Composed:
             return _WORDS[text]
         try:
             if _WHOLE.fullmatch(text):
-                if len(text) > MAX_DIGITS:
-                    raise ValueError
-                return int(text, 0 if text[:2] in ("0x", "0o") else 10)
+                return _whole_number(text, 0 if text[:2] in ("0x", "0o") else 10)
             if _REAL.fullmatch(text):
                 return float(text)
         except ValueError:
@@ -238,13 +236,21 @@ class _Composed:
         return BadInput(what, file=self._file, line=node.start_mark.line + 1)
 
 
+def _whole_number(text: str, base: int = 10) -> int:
+    """ValueError: it is too long."""
+    value = int(text, base) if len(text) <= MAX_DIGITS else 1 << MAX_BITS
+    if value.bit_length() > MAX_BITS:
+        raise ValueError("too long")
+    return value
+
+
 def _is_merge(key: yaml.Node) -> bool:
     return isinstance(key, yaml.ScalarNode) and key.tag == _MERGE and not key.style
 
 
 def _parse_json(text: str, file: str) -> Node:
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=_whole_number)
     except json.JSONDecodeError as error:
         problem = error.msg[0].lower() + error.msg[1:]
         raise BadInput(f"broken JSON: {problem}", file=file, line=error.lineno) from None

@@ -30,6 +30,9 @@ from fanfold.work.nearest import remedy
 T = TypeVar("T")
 
 _MAX = sys.float_info.max
+_MOST, _MOST_COUNTED = 1e9, 10**12
+"""Of dollars and seconds, and of what is counted: sums of them fit into the store."""
+_LARGEST = (_MAX, -_MAX, _MOST, _MOST_COUNTED)
 _MESSAGE = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`)?")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`")
@@ -37,10 +40,10 @@ _FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`")
 Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 """A text that says something."""
 Number: TypeAlias = Annotated[float, Meta(ge=-_MAX, le=_MAX)]
-NonNegative: TypeAlias = Annotated[float, Meta(ge=0, le=_MAX)]
-Positive: TypeAlias = Annotated[float, Meta(gt=0, le=_MAX)]
-Whole: TypeAlias = Annotated[int, Meta(ge=0)]
-Count: TypeAlias = Annotated[int, Meta(ge=1)]
+NonNegative: TypeAlias = Annotated[float, Meta(ge=0, le=_MOST)]
+Positive: TypeAlias = Annotated[float, Meta(gt=0, le=_MOST)]
+Whole: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST_COUNTED)]
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_COUNTED)]
 Word: TypeAlias = Annotated[str, Meta(min_length=1)]
 """A text where a list or a mapping may be instead. Not `Text`: with a pattern in such a union msgspec
 0.22 writes past the end of its memory."""
@@ -129,7 +132,7 @@ def _own_schema(kind: type) -> dict[str, Any]:
 
 
 def _tidied(schema: Any) -> Any:
-    """Without the bounds that only mean that a number is finite."""
+    """Without the bounds that nobody comes near."""
     if isinstance(schema, list):
         return [_tidied(one) for one in schema]
     if not isinstance(schema, dict):
@@ -137,7 +140,7 @@ def _tidied(schema: Any) -> Any:
     return {
         name: _tidied(value)
         for name, value in schema.items()
-        if not (name in ("maximum", "minimum") and isinstance(value, float) and abs(value) == _MAX)
+        if not (name in ("maximum", "minimum") and value in _LARGEST)
     }
 
 
@@ -370,7 +373,7 @@ def _out_of_bounds(kind: inspect.Type, value: Any) -> str | None:
             return "is empty"
         case inspect.ListType() | inspect.VarTupleType() if value == []:
             return "is empty"
-        case inspect.FloatType() if _is_number(value) and not math.isfinite(value):
+        case inspect.FloatType() if isinstance(value, float) and not math.isfinite(value):
             return f"must be a finite number, not {described(value)}"
         case inspect.FloatType(gt=gt, ge=ge, le=le) if _is_number(value):
             return _out_of_range(value, gt, ge, le)
@@ -388,4 +391,7 @@ def _out_of_range(value: float, gt: float | None, ge: float | None, le: float | 
         return f"must be {ge:g} or more, not {value}"
     if gt is not None and value <= gt:
         return f"must be more than {gt:g}, not {value}"
-    return f"must be {le:g} or less, not {value}" if le is not None and value > le else None
+    if le is None or value <= le:
+        return None
+    shown = f", not {value:g}" if abs(value) < _MAX else ""
+    return f"must be {le:,.15g} or less{shown}"

@@ -129,6 +129,7 @@ def merges(count: int) -> str:
         ("a: {<<: 5}\n", "f.yaml:1: `<<` takes a mapping or a list of mappings"),
         (f"a: {'9' * 5000}\n", "f.yaml:1: this number is too long"),
         (f"a: 0x{'f' * 5000}\n", "f.yaml:1: this number is too long"),
+        (f"a: {10**400}\n", "f.yaml:1: this number is too long"),
         ("a: &a {<<: *a}\n", "f.yaml:1: `<<` leads to itself, or through 60 others"),
         (merges(2000), "f.yaml:1: `<<` leads to itself, or through 60 others"),
         ("a: &a [*a]\n", "f.yaml:1: nested deeper than 60 levels"),
@@ -159,6 +160,7 @@ def test_deep_nesting_is_refused_not_a_crash(text: str) -> None:
         ("[" * 70 + "]" * 70, "f.json:1: nested deeper than 60 levels"),
         (" \n", "f.json: is empty"),
         ('{"a": ' + "9" * 5000 + "}", "f.json: broken JSON: a number is too long"),
+        ('{"a": ' + "9" * 400 + "}", "f.json: broken JSON: a number is too long"),
     ],
 )
 def test_broken_json_is_one_line_with_its_place(written: str, message: str) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -35,6 +36,7 @@ Figures = Callable[[], Awaitable[str]]
 Transport = Callable[[Server[Any], asyncio.Event, Figures], Awaitable[None]]
 """Serves an SDK server until its client disconnects or the event is set."""
 
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # its clients are told, nobody else is
 _CHUNK = 65_536
 _MOST_WAITING = 64  # lines read ahead of the server
 

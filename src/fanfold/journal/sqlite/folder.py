@@ -43,6 +43,7 @@ from fanfold.journal.sqlite.trouble import (
     Statements,
     lock_holder,
     sqlite_errors,
+    torn,
     translate,
     unusable,
 )
@@ -172,7 +173,10 @@ class StoreFolder(Commits):
     def lacking(self, db: sqlite3.Connection) -> tuple[str, ...]:
         """What the operator should know: that something is missing which was recorded."""
         with sqlite_errors(self.file):
-            self.identity = db.execute("select id from store").fetchone()[0]
+            own = db.execute("select id from store").fetchone()
+            if own is None:
+                raise torn(self.file)
+            self.identity = str(own[0])
             self.marks = Marks(self.folder, self.identity)
             lack = missing(self.marks.read(), highest(db))
         return () if lack is None else (f"{self.file}: {lack}",)

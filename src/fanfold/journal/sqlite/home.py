@@ -68,6 +68,9 @@ class ReadConnection(Protocol):
 
     def execute(self, question: str, given: Any = ()) -> Any: ...
 
+    def flaws(self) -> list[str]:
+        """What is wrong with the database itself, as far as that can be known."""
+
 
 class Home(Backing, Protocol):
     """All that a store needs of where its database is."""

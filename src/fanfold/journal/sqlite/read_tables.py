@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fanfold.journal.sqlite.sums import COLUMNS as SUM_COLUMNS
@@ -59,6 +59,8 @@ TABLES = {
 
 class TableRows:
     _execute: Ask
+    flaws: Callable[[], list[str]]
+    """What is wrong with the database itself."""
 
     def lacking_replies(self) -> int:
         """How many outcomes point to a reply that is not there."""

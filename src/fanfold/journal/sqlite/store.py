@@ -29,11 +29,11 @@ class Reader(RunRows, ItemRows, AttemptRows, MemberRows, PageRows, LogRows, Tabl
     """All questions, on one connection. Only what is durable is seen."""
 
     def __init__(self, statements: ReadConnection) -> None:
-        self._execute = statements.execute
+        self.move(statements)
 
     def move(self, statements: ReadConnection) -> None:
         """The store is somewhere else from now on."""
-        self._execute = statements.execute
+        self._execute, self.flaws = statements.execute, statements.flaws
 
 
 class JournalStore(Following):

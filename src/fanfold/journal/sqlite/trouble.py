@@ -39,7 +39,7 @@ def translate(error: Exception, file: Path) -> StoreError:
                 f"{file}: cannot be written; check its permissions or use --store DIR"
             )
         case "SQLITE_NOTADB" | "SQLITE_CORRUPT":
-            return StoreError(f"{file}: torn or damaged; restore a copy or use another --store DIR")
+            return torn(file)
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
             return StoreBusy(f"{file}: locked by another program; try again when it is done")
         case name if name.startswith("SQLITE_IOERR"):
@@ -48,6 +48,10 @@ def translate(error: Exception, file: Path) -> StoreError:
             return StoreError(f"{file}: a text in it is damaged; restore a copy")
         case name:
             return StoreError(f"{file}: {error} ({name})")
+
+
+def torn(file: Path) -> StoreError:
+    return StoreError(f"{file}: torn or damaged; restore a copy or use another --store DIR")
 
 
 def _is_damage(said: str) -> bool:
@@ -92,6 +96,11 @@ class Statements:
     def execute(self, question: str, given: Any = ()) -> Cursor:
         with sqlite_errors(self._file):
             return Cursor(self._db.execute(question, given), self._file)
+
+    def flaws(self) -> list[str]:
+        """What is wrong with the pages of the database, or with its indexes."""
+        told = [" ".join(str(row[0]).split()) for row in self.execute("pragma integrity_check(20)")]
+        return [one for one in told if one != "ok"]
 
 
 Ask = Callable[..., Cursor]
