@@ -9,6 +9,8 @@ from fanfold.work.ask import Usage
 from fanfold.work.nesting import decode_json
 
 _LONGEST = 200
+_MOST_COUNTED, _MOST = 10**15, 1e15
+"""More than can be, so that it is found out (`work/usage`), but nothing that cannot be calculated with."""
 MAY_BE_BILLED = frozenset({408, 499, 502, 504, *range(520, 525)})
 """Statuses after which a reply may have been produced and billed, whoever gives them."""
 
@@ -29,12 +31,13 @@ def usage_of(counted: Any, *named: str) -> Usage:
 
 
 def count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return min(value, _MOST_COUNTED) if is_count else 0
 
 
 def amount(value: Any) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and 0 <= value < float("inf") else None
+    return float(min(value, _MOST)) if number and 0 <= value < float("inf") else None
 
 
 def status_of(value: Any) -> int | None:

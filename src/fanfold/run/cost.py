@@ -10,7 +10,7 @@ from fanfold.work.ask import Reply
 from fanfold.work.budget import NOTHING, ONE_CALL, Amount
 from fanfold.work.member import Request, Traits
 from fanfold.work.raised import error_text
-from fanfold.work.usage import with_plausible_usage
+from fanfold.work.usage import is_possible, with_plausible_usage
 
 OF_THE_USER = ("function", "command", "replay")
 """Kinds that may do without a model: they are not sent a bound of tokens, nor our words alone."""
@@ -74,15 +74,16 @@ _FREE = Charge(ONE_CALL)
 
 def cost_of_error(error: Exception, reserved: Amount) -> Amount:
     """As the member knows; else all that was reserved when it may have been carried out."""
-    if isinstance(error, MemberError) and error.cost is not None and error.cost >= 0:
-        return Amount(error.cost, 0 if error.usage is None else error.usage.total, 1)
+    if isinstance(error, MemberError) and error.cost is not None:
+        tokens = 0 if error.usage is None else error.usage.total
+        return Amount(error.cost, tokens, 1) if is_possible(error.cost) else reserved
     return reserved if may_have_run(error) or isinstance(error, InvalidReply) else NOTHING
 
 
 def error_is_upper_bound(error: Exception) -> bool:
     """Whether what it counts as is the most it can have cost; else it is known."""
     if isinstance(error, MemberError) and error.cost is not None:
-        return error.bound
+        return error.bound or not is_possible(error.cost)
     return may_have_run(error) or isinstance(error, InvalidReply)
 
 

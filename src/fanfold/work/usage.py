@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.price import nanos
 from fanfold.work.ask import Reply, Usage
 
 MOST_TOKENS = 10**9  # of one kind in one call; the longest sessions of agents stay far below
@@ -42,6 +43,11 @@ def with_plausible_usage(reply: Reply, sent: Sequence[str] | None = None) -> Rep
         cost_usd=None if doubted else reply.cost_usd,
         unusable=wrong or wrong_cost,
     )
+
+
+def is_possible(cost: int) -> bool:
+    """Nano-dollars that one call can have taken."""
+    return 0 <= cost <= nanos(MOST_USD)
 
 
 def is_count(value: Any) -> bool:

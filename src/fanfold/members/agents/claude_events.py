@@ -312,7 +312,7 @@ def _not_there(servers: Any) -> Iterator[str]:
 
 
 def _version(event: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"\d+", str(event.get("claude_code_version")))[:3])
+    return tuple(int(n) for n in re.findall(r"\d{1,9}", str(event.get("claude_code_version")))[:3])
 
 
 def _utc(seconds: float) -> str:

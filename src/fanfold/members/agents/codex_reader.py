@@ -78,7 +78,8 @@ class CodexReader:
 
     def _thread(self, event: dict[str, Any]) -> EventLine:
         self._reading.session = _text(event.get("thread_id"))
-        return EventLine("system", f"session {self._reading.session}", name="thread.started")
+        text = one_line(f"session {self._reading.session}")
+        return EventLine("system", text, name="thread.started")
 
     def _turn(self, event: dict[str, Any]) -> None:
         self._asks = True
