@@ -14,6 +14,7 @@ import pytest
 from fanfold.errors import FanfoldError, StoreError
 from fanfold.journal import copying, opening
 from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from tests.flow.simulation import Provider, Said, Scene, outcomes, play, words
@@ -145,6 +146,17 @@ def test_a_store_without_its_own_name_is_damaged(memory_path: Path) -> None:
         read_all(memory_path)
     with pytest.raises(StoreError, match="torn or damaged"):
         play(paid(memory_path, Provider(says), name="later"))
+
+
+def test_a_run_whose_record_is_gone_says_so(memory_path: Path) -> None:
+    async def pattern(run: Run) -> None:
+        change(memory_path, "delete from runs")
+        with pytest.raises(StoreError, match="the record of run scene is damaged"):
+            run.receipt()
+        run.kill("nothing more to see")
+
+    with pytest.raises(FanfoldError):
+        play(paid(memory_path, Provider(says), pattern=pattern))
 
 
 def test_a_check_finds_pages_that_are_anothers(memory_path: Path) -> None:

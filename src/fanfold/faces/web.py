@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 import uvicorn
-from h11 import LocalProtocolError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -279,7 +278,7 @@ class _Http(H11Protocol):
         one already, or its method wants none with a text."""
         try:
             super().send_400_response(msg)
-        except LocalProtocolError:
+        except Exception:  # of h11, which is uvicorn's affair
             self.transport.close()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fanfold.clock import Clock
+from fanfold.errors import StoreError
 from fanfold.journal import opening
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
@@ -153,7 +154,10 @@ class RunFigures:
     def receipt(self, tally: Tally | None = None) -> Receipt:
         """The account as it stands; the closing one comes from `close`."""
         record = self.store.read.find(self.record.id)
-        assert record is not None
+        if record is None:
+            raise StoreError(
+                f"the store: the record of run {self.record.name} is damaged; restore a copy"
+            )
         return receipt(self.store.read, record, self._ctx.counts, self._ctx.steps.by_name, tally)
 
     @property

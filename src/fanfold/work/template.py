@@ -184,6 +184,8 @@ class Template:
             compiled = _compiled(source)
         except TemplateSyntaxError as wrong:
             raise self._bad(str(wrong.message), wrong.lineno) from None
+        except (RecursionError, SyntaxError, MemoryError):  # Jinja's parser, or Python's
+            raise self._bad("it is nested too deeply; take it apart with `set`", 1) from None
         self._root, self._blocks = compiled.root_render_func, compiled.blocks
         self._globals = dict(compiled.globals)
         self.head = _head(self._tree)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fanfold.errors import FanfoldError
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.work.template import Template
 
 ENDLESS = [
@@ -55,3 +55,13 @@ def test_ordinary_templates_render_as_before() -> None:
 def test_steps_are_counted_anew_for_each_rendering() -> None:
     template = Template("{% for i in range(99999) %}{% endfor %}ok", name="t", known=[])
     assert {template.render() for _ in range(12)} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["{{ " + "[" * 2000 + "]" * 2000 + " }}", "{{ " + "[" * 150 + "]" * 150 + " }}",
+     "{% for a in b %}" * 30 + "{% endfor %}" * 30],
+)  # fmt: skip
+def test_a_template_that_is_nested_too_deeply_for_the_parsers_is_refused(source: str) -> None:
+    with pytest.raises(BadInput, match="f:3: template: it is nested too deeply"):
+        Template(source, name="f", known=["b"], line=3)
