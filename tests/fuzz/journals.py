@@ -95,19 +95,19 @@ class Journals:
 
     def check(self, given: Given) -> None:
         """Of a log that is damaged SQLite takes what is before the damage: an earlier state, but a whole
-        one, and only that is asked for then. Pages that are another's or rubbish may be missed where they
-        are not read; then `fanfold store check` finds them."""
+        one, and only that is asked for then. Of pages that are another's, or blank, what is told may be
+        wrong; but no result, and nothing is asked again, or `fanfold store check` finds them."""
         image = self._spoiled(given)
         earlier = any(b"-wal" in piece for piece in given)
-        store = self.folder / "store"
-        found, checked = self._looked(store), command(self.folder, "store", "check", "store")[0]
+        flips = all(b'"flip"' in piece for piece in given if piece.startswith(b"["))
+        found = self._looked(self.folder / "store")
+        checked = command(self.folder, "store", "check", "store")[0]
+        if flips and not earlier:
+            self._check_looked(found, self.seen[image])
         try:
-            if not earlier:
-                self._check_looked(found, self.seen[image])
             for name in ("done", "later", "held"):
                 self._check_run(name, earlier)
         except Wrong:
-            flips = all(b'"flip"' in piece for piece in given if piece.startswith(b"["))
             if flips or checked == 0:
                 raise
 

@@ -31,6 +31,7 @@ class CheckedStore(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
+@checksum.reports_damage
 def check(view: StoreView) -> CheckedStore:
     read = cast(TableRows, view.read)
     tables: dict[str, tuple[int, int]] = {}
