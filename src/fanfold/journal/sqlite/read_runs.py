@@ -133,7 +133,10 @@ class RunRows:
 
     def tally(self, run: int) -> dict[State, int]:
         counts: dict[State, int] = dict.fromkeys(STATES, 0)
-        counts.update(self._execute(_LEFT, {"run": run}).fetchall())
+        for state, many in self._execute(_LEFT, {"run": run}).fetchall():
+            if state not in counts:
+                raise ValueError(f"no state of an item: {state!r}")
+            counts[state] = many
         (ended,) = self._execute(_ENDED, {"run": run}).fetchone()
         counts["passed"] = ended - sum(counts.values())
         return counts
