@@ -15,7 +15,7 @@ ROWS = (
     {"run"},
     {"patterns"},
     {"plans", "observe"},
-    {"fleet", "tune"},
+    {"fleet", "tune", "simulate"},
     {"faces"},
 )
 HEIGHT = {name: height for height, row in enumerate(ROWS) for name in row}

@@ -17,11 +17,16 @@ def wait_text(one: WaitingCalls, now: float) -> str:
     """`3 calls wait for the rate limit of fast (rpm), until 12:31:05, in 4s`."""
     if one.calls:
         many = f"{count(one.calls, 'call')} {'waits' if one.calls == 1 else 'wait'}"
-        text = f"{many} {_FOR[one.why](one)}"
+        text = f"{many} {wait_reason(one)}"
     else:
         text = f"{one.who} is not asked: {one.said}"
     until = "" if one.until is None else _until(one.until, now)
     return one_line(text, LONGEST) + until
+
+
+def wait_reason(one: WaitingCalls) -> str:
+    """`for the rate limit of fast (rpm)`."""
+    return _FOR[one.why](one)
 
 
 def _until(until: float, now: float) -> str:

@@ -33,10 +33,18 @@ Say = Callable[[str], None]
 
 
 async def carry_out(
-    run: Run, plan: PlanHeader, source: Source | None, say: Say, output: Output
+    run: Run,
+    plan: PlanHeader,
+    source: Source | None,
+    say: Say,
+    output: Output,
+    ready: Callable[[PlanHeader, dict[str, Any], Run], Ready] = Ready,
 ) -> None:
-    """All steps in order. Raises RunStopped when the run stops early; the rest is in the journal."""
-    await PlanState(run, plan, say, output).carry_out(source)
+    """All steps in order. Raises RunStopped when the run stops early; the rest is in the journal.
+    `ready`: makes of what steps state what the patterns take."""
+    state = PlanState(run, plan, say, output)
+    state.ready = ready(plan, state.results, run)
+    await state.carry_out(source)
 
 
 class CarriedStep(FlowStep, Protocol):

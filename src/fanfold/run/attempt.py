@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.errors import InvalidReply
+from fanfold.errors import InvalidReply, RateLimited
 from fanfold.journal.answers import Claim
 from fanfold.journal.facts import (
     UNSENT,
@@ -341,6 +341,7 @@ class Attempt:
                 **self.end_fields(spent), state="in_doubt" if lost else "error", usage=usage,
                 bound=error_is_upper_bound(error), error=one_line(error),
                 released=() if lost else self.keys,
+                lost="refused" if isinstance(error, RateLimited) else "",
                 endings=shard.failing(str(error)) if traits.agent and not lost else (),
             )
         )  # fmt: skip

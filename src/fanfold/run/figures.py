@@ -20,10 +20,12 @@ from fanfold.run.events import RunEvents
 from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, receipt
 from fanfold.run.task_state import TaskState
+from fanfold.run.waiting import waiting_calls
 from fanfold.work.budget import Amount
 from fanfold.work.member import Traits
 from fanfold.work.outcome import WENT_WRONG, Missing, Part, Receipt
 from fanfold.work.task import Budget, Task, Terms
+from fanfold.work.waiting import WaitingCalls
 
 
 class Statistics(NamedTuple):
@@ -126,6 +128,10 @@ class RunFigures:
         """None when there is no such member any more."""
         found = self._ctx.choose.known(id)
         return None if found is None else found.traits
+
+    def waiting(self) -> tuple[WaitingCalls, ...]:
+        """Why calls wait just now."""
+        return waiting_calls(self._ctx.dispatch, self.clock)
 
     def load(self) -> dict[str, int]:
         """How many calls are under way, by member; who was not needed so far is not there."""

@@ -64,7 +64,8 @@ def _queued(dispatch: Dispatch, now: float) -> Iterator[WaitingCalls]:
     for demand, many in dispatch.queues.groups():
         yield msgspec.structs.replace(_why(dispatch, demand, now), calls=many)
     for grant, _ in dispatch.claimed:
-        yield WaitingCalls("slot", grant.traits.id, 1)
+        slow = _slowed_down(grant.traits.id, grant.gauge)
+        yield msgspec.structs.replace(slow or WaitingCalls("slot", grant.traits.id, 0), calls=1)
 
 
 def _retried(dispatch: Dispatch) -> Iterator[WaitingCalls]:
@@ -86,6 +87,13 @@ def _broken(id: str, gauge: Gauge) -> WaitingCalls | None:
         if breaker.state == "open":
             return WaitingCalls("breaker", id, 0, breaker.until, breaker.reason)
     return None
+
+
+def _slowed_down(id: str, gauge: Gauge) -> WaitingCalls | None:
+    cap = gauge.pool.throttle.cap
+    if cap is None or gauge.pool.in_flight < int(cap):
+        return None
+    return WaitingCalls("refused", id, 0, None, f"slowed down to {int(cap)} at once")
 
 
 def _why(dispatch: Dispatch, demand: Demand, now: float) -> WaitingCalls:
@@ -112,8 +120,8 @@ def _of_member(dispatch: Dispatch, demand: Demand, one: Candidate, now: float) -
         return WaitingCalls("probe", id, 0)
     if gauge.in_flight >= gauge.most:
         return WaitingCalls("slot", id, 0, None, f"{gauge.most} at once")
-    if throttle.cap is not None and gauge.pool.in_flight >= int(throttle.cap):
-        return WaitingCalls("refused", id, 0, None, f"slowed down to {int(throttle.cap)} at once")
+    if (slow := _slowed_down(id, gauge)) is not None:
+        return slow
     if throttle.blocked_until > now:
         return WaitingCalls("refused", id, 0, throttle.blocked_until, "asked too often")
     for rate, name, want in (

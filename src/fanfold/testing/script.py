@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from fanfold.clock import Clock, RealClock
-from fanfold.testing.example import example
 from fanfold.work.ask import Finish, Usage
+from fanfold.work.example import example
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode

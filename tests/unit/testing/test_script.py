@@ -8,7 +8,6 @@ import json
 import jsonschema_rs
 import pytest
 
-from fanfold.testing.example import example
 from fanfold.testing.script import (
     Asked,
     AskedMessage,
@@ -23,6 +22,7 @@ from fanfold.testing.script import (
 )
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Usage
+from fanfold.work.example import example
 from tests.unit.testing.asking import ANTHROPIC, OPENAI, PATHS, once
 
 

@@ -41,6 +41,10 @@ SECTIONS = {
             "fanfold.faces.cli.run:resume",
             "Continue a run after a crash, a pause or a kill.",
         ),
+        "simulate": (
+            "fanfold.faces.cli.simulate:simulate",
+            "Simulate a plan: cost, time and outcomes.",
+        ),
         "graph": ("fanfold.faces.cli.preview:graph", "Draw a plan."),
         "schema": (
             "fanfold.faces.cli.preview:schema",

@@ -1,0 +1,1 @@
+"""What a plan would come to, run many times with stand-ins for its members: nothing is asked or paid."""
