@@ -21,8 +21,7 @@ from fanfold.work.waiting import WaitingCalls
 AttemptState = Literal["started", "ok", "error", "in_doubt", "late"]
 """`late`: a request sent twice was answered, and this was not the answer that was used."""
 Loss = Literal["", "died", "cancelled", "unsent", "refused"]
-"""Why an attempt has no result: its process died, it was cancelled early, called off unsent, or refused
-since the member was asked too often."""
+"""Why an attempt has no result: its process died; it was cancelled early, called off unsent, or refused."""
 UNSENT = "not needed any more, and not sent"  # the error text of what was called off, for people
 
 # ── runs and what they plan ──────────────────────────────────────────────────────────────────

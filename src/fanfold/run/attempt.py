@@ -340,8 +340,7 @@ class Attempt:
             EndAttempt(
                 **self.end_fields(spent), state="in_doubt" if lost else "error", usage=usage,
                 bound=error_is_upper_bound(error), error=one_line(error),
-                released=() if lost else self.keys,
-                lost="refused" if isinstance(error, RateLimited) else "",
+                released=() if lost else self.keys, lost="refused" if isinstance(error, RateLimited) else "",
                 endings=shard.failing(str(error)) if traits.agent and not lost else (),
             )
         )  # fmt: skip

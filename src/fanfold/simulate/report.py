@@ -16,6 +16,7 @@ from fanfold.work.outcome import STATES
 from fanfold.work.waiting import WaitingCalls
 
 WORTH = 0.05  # less than this part of the time is no gain
+BINDING = ("rate", "slot", "refused", "money", "breaker")
 BINDS = 0.1  # of the time of all calls, from which on a wait is what holds them up
 CALLS = 2_500  # that are simulated of the plan as it is, about, where `runs` is not stated
 RUNS = (5, 20)
@@ -55,13 +56,15 @@ class SimulatedPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimeShare(msgspec.Struct, frozen=True):
-    """Of the seconds of all calls, waiting for leave to go included."""
+    """Of the seconds of all calls, waiting for leave to go included. `why`: see `WaitReason`; nothing of
+    those that are under way."""
 
     what: str
     share: float
+    why: str = ""
 
 
-class Simulation(msgspec.Struct, frozen=True, kw_only=True):
+class PlanSimulation(msgspec.Struct, frozen=True, kw_only=True):
     """`simulated`: so many items represent all `items`. `known`: how each member behaves at each step,
     and where that is from; `ended`: why runs stopped or items did not pass, and in how many runs."""
 
@@ -82,7 +85,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
 
 def simulation(
     simulator: Simulator, what_ifs: Sequence[Scenario], runs: int | None, seed: int
-) -> Simulation:
+) -> PlanSimulation:
     """The plan as it is, and what is tried besides; without a word about concurrency some of these."""
     if runs is None:
         runs = min(RUNS[1], max(RUNS[0], CALLS // simulator.calls_of_one()))
@@ -94,7 +97,7 @@ def simulation(
     tried = [simulator.simulate(one, fewer) for one in rows]
     at_once = {one.scenario.concurrency: one for one in tried if one.scenario.concurrency}
     items = None if simulator.items is None else len(simulator.items)
-    return Simulation(
+    return PlanSimulation(
         plan=simulator.plan.name,
         items=None if items is None else simulator.whole,
         simulated=items, runs=runs, seed=seed,
@@ -142,13 +145,15 @@ def _parts(found: Simulated, kind: str, more: Sequence[str]) -> list[SimulatedPa
 
 def time_shares(found: Simulated) -> list[TimeShare]:
     """The largest first."""
-    spent = {"with the members": sum(one.get(BUSY, 0.0) for one in found.runs)}
+    spent = {("with the members", ""): sum(one.get(BUSY, 0.0) for one in found.runs)}
     for why, who in found.waits:
-        what = f"waiting {wait_reason(_plainly(found.waits[why, who]))}"
+        name = f"waiting {wait_reason(_plainly(found.waits[why, who]))}", why
         waited = sum(one.get(("wait", why, who), 0.0) for one in found.runs)
-        spent[what] = spent.get(what, 0.0) + waited
+        spent[name] = spent.get(name, 0.0) + waited
     whole = sum(spent.values()) or 1.0
-    shares = [TimeShare(what, round(part / whole, 4)) for what, part in spent.items() if part]
+    shares = [
+        TimeShare(what, round(part / whole, 4), why) for (what, why), part in spent.items() if part
+    ]
     return sorted(shares, key=lambda one: (-one.share, one.what))
 
 
@@ -169,7 +174,7 @@ def advice(tried: Mapping[int, Simulated]) -> str:
     times = {one: spread(tried[one].of("total", "", "seconds")).p50 for one in rows}
     worth = min(times.values()) * (1 + WORTH) + 1e-9
     chosen, last = next(one for one in rows if times[one] <= worth), rows[-1]
-    waits = [one for one in time_shares(tried[last]) if one.what.startswith("waiting")]
+    waits = [one for one in time_shares(tried[last]) if one.why in BINDING]
     binds = (
         f"at {last}, {waits[0].share:.0%} of the calls' time is {waits[0].what}" if waits else ""
     )

@@ -1,6 +1,6 @@
 """Simulated runs: the real engine carries the real plan out, with stand-ins, on a virtual clock, in memory.
 
-A large input is represented by a sample: its runs are made with all of the sample and with half of it,
+A large input is represented by a sample: its runs are made with all of the sample and with a part of it,
 and what grows with the items is extrapolated from there. Deviations grow with the square root.
 """
 
@@ -36,9 +36,9 @@ from fanfold.simulate.stand_in import (
     NoOutput,
     Premise,
     SeededClock,
+    SimulatedWorld,
     StandInMembers,
     StandInReady,
-    World,
     stood_in,
 )
 from fanfold.simulate.what_if import Scenario
@@ -55,7 +55,8 @@ SEEDS = 100_000  # runs of one seed, at most
 BUSY, USD = ("busy", "", ""), ("total", "", "usd")
 ADDED = ("calls", "usd", "tokens", "errors", *STATES)
 """What items add up to."""
-ALIKE = 0.15  # so far twice as many items may be from twice as much
+PART = 4  # of the sample a quarter
+ALIKE = 0.15  # so far four times as many items may be from four times as much
 
 Name = tuple[str, str, str]
 """Of what: `total`, `step`, `member` or `wait`; whose; and of what."""
@@ -101,44 +102,54 @@ class Simulator:
         return max(1, round(figures["total", "", "calls"]))
 
     def simulate(self, scenario: Scenario, runs: int) -> Simulated:
-        """The same seeds for each scenario, so that what differs is what was changed."""
-        found, halves = Simulated(scenario), list[Figures]()
+        """The same seeds for each scenario, so that what differs is what was changed. The plan as it is
+        comes first."""
+        found, parts, once = Simulated(scenario), list[Figures](), scenario.outage is not None
         for seed in range(self._first_seed, self._first_seed + runs):
             found.runs.append(self._run(found, seed, self.items))
-            if self.sampled and self.items is not None:
-                halves.append(self._run(Simulated(scenario), seed, self.items[::2]))
+            if self.sampled and self.items is not None and not once:
+                parts.append(self._run(Simulated(scenario), seed, self.items[::PART]))
         if scenario == Scenario():
             self._usual_seconds = fmean(found.of("total", "", "seconds"))
-            self._plain = found.runs, halves
-        found.runs = self._corrected(self._whole(found.runs, halves, scenario), scenario)
+            self._plain = found.runs, parts
+        if once:
+            found.runs = self._added(found.runs)
+        else:
+            found.runs = self._corrected(self._for_all(found.runs, parts), scenario)
         most = (self._budget if scenario.budget is None else scenario.budget).usd
         for one in found.runs if most is not None else ():
             one[USD] = min(one[USD], most or 0.0)
         return found
 
-    def _whole(
-        self, runs: list[Figures], halves: list[Figures], scenario: Scenario
-    ) -> list[Figures]:
-        """For all items."""
-        if not halves or self.items is None:
+    def _for_all(self, runs: list[Figures], parts: list[Figures]) -> list[Figures]:
+        if not parts or self.items is None:
             return runs
-        return extrapolated(
-            runs, halves, len(self.items), self.whole, outage=scenario.outage is not None
-        )
+        return extrapolated(runs, parts, len(self.items), self.whole)
+
+    def _added(self, runs: list[Figures]) -> list[Figures]:
+        """What happens once comes on top, however many items there are."""
+        plain, parts = self._plain
+        return [
+            {name: max(0.0, whole.get(name, 0.0) + one.get(name, 0.0) - usual.get(name, 0.0))
+             for name in whole | one}
+            for one, usual, whole in zip(runs, plain, self._for_all(plain, parts), strict=False)
+        ]  # fmt: skip
 
     def _corrected(self, runs: list[Figures], scenario: Scenario) -> list[Figures]:
         """What few runs of a scenario say is measured by what the same seeds say of the plan as it is."""
-        plain, halves = self._plain
+        plain, parts = self._plain
         if scenario == Scenario() or len(runs) >= len(plain):
             return runs
-        whole = self._whole(plain, halves, Scenario())
-        few = self._whole(plain[: len(runs)], halves[: len(runs)], Scenario())
+        whole = self._for_all(plain, parts)
+        few = self._for_all(plain[: len(runs)], parts[: len(runs)])
 
         def factor(name: Name) -> float:
             found = fmean(one.get(name, 0.0) for one in few)
             return fmean(one.get(name, 0.0) for one in whole) / found if found else 1.0
 
-        factors = {name: factor(name) for one in runs for name in one if name[2] in ADDED}
+        factors = {
+            name: factor(name) for one in runs for name in one if name[2] in (*ADDED, "seconds")
+        }
         return [
             {name: amount * factors.get(name, 1.0) for name, amount in one.items()} for one in runs
         ]
@@ -155,7 +166,7 @@ class Simulator:
             plan = stood_in_plan(self.plan, scenario)
             share = 1.0 if items is None else len(items) / self.whole
             members, outages = scenario.limited(self._members), self._outages(scenario)
-            world = World(self._premise, members, outages, seed, share=share)
+            world = SimulatedWorld(self._premise, members, outages, seed, share=share)
             store.subscribe(world.heard)
             budget = self._allowed(scenario, share)
             record = await start(store, plan.name, clock, budget)
@@ -301,22 +312,22 @@ def _note_ends(found: Simulated, receipt: Receipt) -> None:
 
 def extrapolated(
     runs: Sequence[Figures],
-    halves: Sequence[Figures],
+    parts: Sequence[Figures],
     many: int,
     whole: int,
     *,
     outage: bool = False,
 ) -> list[Figures]:
-    """What twice as many items make twice as much of grows with them; all else by a line through what
-    half of the sample and all of it took, on average. An `outage` meets only some of the items."""
-    few, names = len(range(0, many, 2)), dict.fromkeys(name for one in runs for name in one)
+    """What so many times the items make as many times as much of grows with them; all else by a line
+    through what a part of the sample and all of it took, on average."""
+    few, names = len(range(0, many, PART)), dict.fromkeys(name for one in runs for name in one)
     made: list[Figures] = [{} for _ in runs]
     for name in names:
         taken = [one.get(name, 0.0) for one in runs]
-        mean, half = fmean(taken), fmean(one.get(name, 0.0) for one in halves)
-        slope = (mean - half) / (many - few)
-        even = abs(mean * few - half * many) <= ALIKE * half * many
-        if name[2] in ADDED and not outage and (even or name[2] in STATES):
+        mean, part = fmean(taken), fmean(one.get(name, 0.0) for one in parts)
+        slope = (mean - part) / (many - few)
+        even = abs(mean * few - part * many) <= ALIKE * part * many
+        if name[2] in ADDED and (even or name[2] in STATES):
             slope = mean / many
         middle = mean + max(0.0, slope) * (whole - many)
         for figures, amount in zip(made, taken, strict=True):

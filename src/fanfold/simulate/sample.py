@@ -14,7 +14,7 @@ from fanfold.plans.steps.sample import SampleStep
 from fanfold.simulate.what_if import Scenario, ladder
 from fanfold.work.item import Item, Source
 
-AT_ONCE = 4  # items for each call at once, at least: else all of them are begun together
+AT_ONCE = 8  # items for each call at once, at least: else all of them are begun together
 WHOLE = 5_000  # items of a plan that is not simulated by a sample
 _NOT_BY_SAMPLE = (Group, Join, Rank, Resolve, SampleStep)
 """What they ask does not grow as their items do."""

@@ -7,7 +7,7 @@ from html import escape
 
 from fanfold.observe.amounts import count, duration, usd
 from fanfold.observe.table import Column, aligned, one_line, wrapped
-from fanfold.simulate.report import SimulatedPart, SimulatedTotal, Simulation, Spread
+from fanfold.simulate.report import PlanSimulation, SimulatedPart, SimulatedTotal, Spread
 
 Shown = Callable[[float], str]
 _WIDE, _ROW, _LEFT, _RIGHT, _TOP = 760, 26, 190, 90, 66
@@ -18,7 +18,7 @@ def number(amount: float) -> str:
     return f"{round(amount):,}"
 
 
-def simulation_text(found: Simulation, width: int) -> str:
+def simulation_text(found: PlanSimulation, width: int) -> str:
     parts = [
         [_head(found)],
         aligned(_totals(found.total), width),
@@ -33,7 +33,7 @@ def simulation_text(found: Simulation, width: int) -> str:
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def _head(found: Simulation) -> str:
+def _head(found: PlanSimulation) -> str:
     """`reviews: 20 simulated runs of 10,000 items, from 400 of them; nothing was asked or paid`."""
     of = "" if found.items is None else f" of {count(found.items, 'item')}"
     sample = ""
@@ -75,7 +75,7 @@ def _parts(title: str, parts: Sequence[SimulatedPart]) -> list[Column]:
     return columns
 
 
-def _times(found: Simulation) -> list[str]:
+def _times(found: PlanSimulation) -> list[str]:
     shown = (f"  {one.share:>4.0%}  {one.what}" for one in found.time if one.share >= 0.005)
     return ["where the time of calls goes:", *shown]
 
@@ -99,7 +99,7 @@ def _rows(rows: Sequence[SimulatedTotal]) -> list[Column]:
     ]
 
 
-def _ended(found: Simulation, width: int) -> list[str]:
+def _ended(found: PlanSimulation, width: int) -> list[str]:
     if not found.ended:
         return []
     lines = (
@@ -111,7 +111,7 @@ def _ended(found: Simulation, width: int) -> list[str]:
 # ── the picture ──────────────────────────────────────────────────────────────────────────────
 
 
-def picture(found: Simulation) -> str:
+def picture(found: PlanSimulation) -> str:
     """Time and cost of each row as an SVG: from p10 to p90, with the median, and who passes."""
     rows = [found.total, *found.what_if]
     panels = [

@@ -59,7 +59,7 @@ class SeededClock(VirtualClock):
         self.random_bits = Random(seed).getrandbits  # type: ignore[assignment]
 
 
-class World:
+class SimulatedWorld:
     """One simulated run: what all its stand-ins know. `traits`: theirs; `outages`: from when until when a
     member cannot be reached. Chance goes by the seed and by what is asked, so that the same ask takes the
     same time whatever is changed around it. `used`: how members behaved that were asked, by step. `share`:
@@ -132,10 +132,10 @@ class World:
         return fail("its gate would refuse it") if drawn < rate else PASS
 
 
-class StandIn:
+class StandInMember:
     """In place of a member: its price, limits and worst case are the real ones."""
 
-    def __init__(self, built: Member, traits: Traits, world: World) -> None:
+    def __init__(self, built: Member, traits: Traits, world: SimulatedWorld) -> None:
         self._built, self.traits, self._world = built, traits, world
 
     async def open(self) -> None:
@@ -223,15 +223,15 @@ class StandInMembers:
 
     given = frozenset[str]()
 
-    def __init__(self, premise: Premise, world: World) -> None:
+    def __init__(self, premise: Premise, world: SimulatedWorld) -> None:
         self._unopened = UnopenedMembers(
             premise.roster, premise.folder, allow_paid=premise.allow_paid
         )
         self.settings = msgspec.structs.replace(self._unopened.settings, queue=None)
         self.traits, self._world = world.traits, world
 
-    def build(self, id: str) -> StandIn:
-        return StandIn(self._unopened.build(id), self.traits[id], self._world)
+    def build(self, id: str) -> StandInMember:
+        return StandInMember(self._unopened.build(id), self.traits[id], self._world)
 
 
 def stood_in(traits: Traits, proven: bool) -> Traits:
@@ -248,7 +248,7 @@ class StandInReady(Ready):
     what comes of it goes by rates. Filters are applied to replies on record; without these all is kept."""
 
     def __init__(
-        self, world: World, plan: PlanHeader, results: dict[str, Any], run: Knows | None
+        self, world: SimulatedWorld, plan: PlanHeader, results: dict[str, Any], run: Knows | None
     ) -> None:
         super().__init__(plan, results, run, inspecting_resolver)
         self._world = world
@@ -262,7 +262,7 @@ class StandInReady(Ready):
         return msgspec.structs.replace(made, gate=_gate(self._world, judges))
 
 
-def _gate(world: World, judges: list[Gate]) -> Gate:
+def _gate(world: SimulatedWorld, judges: list[Gate]) -> Gate:
     def check(task: Task, reply: Reply, ask: AskPower) -> Any:
         if not judges:
             return world.verdict(task, reply)

@@ -21,7 +21,7 @@ from fanfold.plans.prepare import Job, prepare
 from fanfold.plans.preview.estimate import readable_input
 from fanfold.simulate.behaviour import parse_members
 from fanfold.simulate.history import CallRecords
-from fanfold.simulate.report import Simulation, simulation
+from fanfold.simulate.report import PlanSimulation, simulation
 from fanfold.simulate.runs import Simulator
 from fanfold.simulate.sample import sampled_items
 from fanfold.simulate.show import picture, simulation_text
@@ -103,7 +103,7 @@ def _input(job: Job, spool: Path, read_input: bool) -> Source | None:
 
 def _simulated(
     job: Job, source: Source | None, tried: list[Scenario], stated: Any, said: dict[str, Any]
-) -> Simulation:
+) -> PlanSimulation:
     store, plan = job.options.store, job.stored.plan
     view = opening.look(store) if opening.exists(store) else None
     try:
@@ -117,7 +117,7 @@ def _simulated(
             view.close()
 
 
-def _write(file: Path | None, found: Simulation) -> None:
+def _write(file: Path | None, found: PlanSimulation) -> None:
     if file is None:
         return
     try:
