@@ -141,6 +141,27 @@ def test_killed_and_done_again_nothing_that_was_answered_is_asked_twice(
     assert (tmp_path / "tuned.yaml").exists()
 
 
+@pytest.mark.slow
+def test_killed_at_thirty_moments_nothing_that_was_answered_is_asked_twice(
+    tmp_path: Path, models: RunningServer
+) -> None:
+    """One tuning, killed again and again, at each time some asks later."""
+    words = ("tune", "plan.yaml", "--sample", "120", "--truth", "labels.csv", "--out", "tuned.yaml")
+    for kill in range(30):
+        script.kill_at = script.arrived + 1 + kill * 5 % 13
+        with started(tmp_path, *words) as program:
+            script.victim = program.process.pid
+            assert program.end().code == -9, kill
+        script.victim = None
+        models.wait_idle()
+    script.kill_at = 0
+    ended = fanfold(tmp_path, *words)
+    assert ended.code == 0, ended
+    repeated = sum(times - 1 for times in contents(models).values())
+    told = json.loads(fanfold(tmp_path, "status", "tune-sort", "--json").out)
+    assert repeated <= told["maybe_paid_twice"]
+
+
 def test_the_tuned_plan_is_watched_and_drift_is_found(
     tmp_path: Path, models: RunningServer
 ) -> None:
