@@ -200,6 +200,37 @@ def test_by_default_it_is_watched_by_what_it_was_tuned_on(
     assert "watch" not in step
 
 
+def test_prompts_and_kick_backs_are_candidates_and_the_best_goes_into_the_plan(
+    tmp_path: Path, models: RunningServer
+) -> None:
+    """Asked with care, all are right more often."""
+    (tmp_path / "plain.md").write_text("yes, no or unclear? {{ item.text }}")
+    (tmp_path / "care.md").write_text("Think carefully: yes, no or unclear? {{ item.text }}")
+    words = ("--truth", "labels.csv", "--members", "small,medium", "--out", "tuned.yaml",
+             "--prompts", "plain.md,care.md")  # fmt: skip
+    script.says = lambda asked: (
+        Says(text=truth(asked.prompt.rpartition(" ")[2]))
+        if "carefully" in asked.prompt
+        else says(asked)
+    )
+    ended = tuned(tmp_path, *words)
+    assert ended.code == 0, ended
+    assert "By all members on 30 items, right and for 1,000 asks: plain.md " in ended.out
+    assert "Tuned with care.md." in ended.out
+    asked = contents(models)
+    assert set(asked.values()) == {1}
+    assert len(asked) == 2 * 30 + 2 * 120, "each prompt by both on a quarter, the best on all"
+    (step,) = yaml.safe_load((tmp_path / "tuned.yaml").read_text())["steps"][0].values()
+    assert (step["prompt_file"], "prompt" in step) == ("care.md", False)
+    ran = fanfold(tmp_path, "run", "tuned.yaml", "--json").receipt
+    assert ran["status"] == "complete"
+    ended = tuned(tmp_path, "--truth", "labels.csv", "--members", "small,medium", "--revise", "0,2",
+                  "--out", "tuned.yaml")  # fmt: skip
+    assert ended.code == 0, ended
+    (step,) = yaml.safe_load((tmp_path / "tuned.yaml").read_text())["steps"][0].values()
+    assert (step["revise"], "prompt" in step) == (0, True), "equally good, and no dearer"
+
+
 def test_what_a_strong_member_says_can_be_taken_as_right(
     tmp_path: Path, models: RunningServer
 ) -> None:
@@ -235,6 +266,9 @@ def test_a_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, models: Runnin
         (("--truth", "item.label", "--step", "mpa"), "there is no step `mpa`: did you mean `map`?"),
         (("--truth", "item.label", "--out", "../tuned.yaml"), "--out must be in the plan's folder"),
         (("--truth", "item.label", "--target", "0.9", "--as-good-as", "small"), "state one of"),
+        (("--truth", "item.label", "--prompts", "none.md"), "`prompt_file` none.md: no such file"),
+        (("--truth", "item.label", "--prompts", "bad.md"), "bad.md"),
+        (("--truth", "item.label", "--revise", "often"), "--revise: 'often' is no number of times"),
         (("--truth", "item.label", "--watch", "member:hugo"), "--watch member:hugo: known: "),
         (("--truth", "item.label", "--watch", "hugo"), "--watch hugo: give a table"),
         (("--truth", "item.label", "--watch", "item.text"), "--watch: what --truth says, member:ID"),
@@ -247,6 +281,7 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_asked(
     (tmp_path / "same.csv").write_text(f"item,truth\n{same}")
     (tmp_path / "other.csv").write_text("item,truth\nx1,yes\nx2,no\n")
     (tmp_path / "twice.csv").write_text("item,truth\nq1,yes\nq1,no\n")
+    (tmp_path / "bad.md").write_text("{{ itme.text }}")
     (tmp_path / "bare.csv").write_text("question,answer\nq1,yes\n")
     ended = fanfold(tmp_path, "tune", "plan.yaml", "--sample", "130", *words)
     assert (ended.code, said in ended.err) == (2, True), ended

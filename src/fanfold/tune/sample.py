@@ -34,6 +34,7 @@ from fanfold.run.sources import Rows
 from fanfold.tune.bounds import lower, upper
 from fanfold.tune.policy import Labelled, LabelledReply
 from fanfold.tune.search import GROUPS
+from fanfold.tune.variants import AskingStep, StepVariant, TriedVariant, variants_of
 from fanfold.work.features import DERIVED
 from fanfold.work.fields import MISSING, Path, leaves, number, path_of
 from fanfold.work.item import Item, Source
@@ -48,18 +49,25 @@ ROUNDS = (0.25, 0.5, 1.0)  # of the sample
 RISK = 0.01  # that somebody is left out who is not beaten, in all rounds together
 SHORT = 40  # characters of a field that a router may go by
 
-AskingStep = Map | Ensemble
-
 
 class TuningSample(msgspec.Struct, frozen=True):
-    """What is asked: these members about these items, in the words of this step. `field`: of a reply,
-    that is compared."""
+    """What is asked: these members about these items, in the words of the step, of which there may be
+    several `variants`: the best of them is `chosen` first. `field`: of a reply, that is compared."""
 
-    step: AskingStep
+    variants: tuple[StepVariant, ...]
     members: tuple[str, ...]
     items: tuple[Item, ...]
     truth: Truth
     field: Path = ()
+    best: int = 0
+
+    @property
+    def chosen(self) -> StepVariant:
+        return self.variants[self.best]
+
+    @property
+    def step(self) -> AskingStep:
+        return self.chosen.step
 
 
 class AskedSample(msgspec.Struct, frozen=True):
@@ -71,15 +79,27 @@ class AskedSample(msgspec.Struct, frozen=True):
     usd: float = 0.0
     calls: int = 0
     sample: TuningSample | None = None
+    variants: tuple[TriedVariant, ...] = ()
 
 
 # ── what is to be asked ──────────────────────────────────────────────────────────────────────
 
 
-def sample_of(
-    job: Job, truth: str | None, members: str, step: str | None, field: str | None, sample: int
-) -> TuningSample:
+class SampleOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is typed of the sample: what is right, who is tried, of which step, on how many items."""
+
+    truth: str | None = None
+    members: str = ""
+    step: str | None = None
+    field: str | None = None
+    sample: int = 400
+    prompts: str | None = None
+    revise: str | None = None
+
+
+def sample_of(job: Job, typed: SampleOptions) -> TuningSample:
     """What is typed, checked: nothing is asked yet."""
+    truth, members, step, field = typed.truth, typed.members, typed.step, typed.field
     if truth is None:
         raise BadInput("what is right? --truth labels.csv, item.FIELD, gate, or member:ID")
     known, tuned = read_truth(truth), _step(job, step)
@@ -100,7 +120,9 @@ def sample_of(
     check_fields(plan, source.walk())
     if field is None and isinstance(tuned, Ensemble):
         field = tuned.field
-    return TuningSample(tuned, tried, drawn(source, known, sample), known, path_of(field))
+    variants = variants_of(plan, tuned, typed.prompts, typed.revise)
+    items = drawn(source, known, typed.sample)
+    return TuningSample(variants, tried, items, known, path_of(field))
 
 
 def _step(job: Job, name: str | None) -> AskingStep:
@@ -172,9 +194,32 @@ async def ask_about(sample: TuningSample, job: Job) -> AskedSample:
         allow_paid=options.allow_paid or job.roster.settings.allow_paid,
     )  # fmt: skip
     async with opened as run:
-        items, left_out = await _rounds(run, Ready(plan, {}, run), sample)
+        ready = Ready(plan, {}, run)
+        tried = [await _tried(run, ready, sample, n) for n in range(len(sample.variants))]
+        best = max(range(len(tried)), key=lambda n: (tried[n].share, -tried[n].usd_1000, -n))
+        sample = msgspec.structs.replace(sample, best=best)
+        items, left_out = await _rounds(run, ready, sample)
         told = run.statistics()
-    return AskedSample(items, left_out, dollars(told.cost), told.calls, sample)
+    more = tuple(tried) if len(tried) > 1 else ()
+    return AskedSample(items, left_out, dollars(told.cost), told.calls, sample, more)
+
+
+async def _tried(run: Run, ready: Ready, sample: TuningSample, number: int) -> TriedVariant:
+    """A variant, by all members on the items of the first round; one alone is not tried."""
+    variant = sample.variants[number]
+    if len(sample.variants) == 1:
+        return TriedVariant(variant.name, 1.0, 0.0, 0)
+    own = msgspec.structs.replace(sample, best=number)
+    terms = {id: _terms(ready, own.step, f"{id} ({variant.name})", id) for id in own.members}
+    traits = {id: run.traits(terms[id])[0] for id in own.members}
+    rows = own.items[: round(ROUNDS[0] * len(own.items))]
+    outcomes = {id: await _ask(run, ready, own.step, terms[id], rows, 0) for id in own.members}
+    there = {item.id for item in rows}
+    labelled = [one for one in _labelled(own, outcomes, traits, run, terms) if one.id in there]
+    replies = [reply for item in labelled for id, reply in item.replies.items()]
+    share = sum(reply.right for reply in replies) / max(1, len(replies))
+    usd = 1000 * sum(reply.usd for reply in replies) / max(1, len(replies))
+    return TriedVariant(variant.name, share, usd, len(labelled))
 
 
 async def _rounds(
@@ -182,7 +227,7 @@ async def _rounds(
 ) -> tuple[list[Labelled], dict[str, int]]:
     """Round after round; and who was left out."""
     outcomes: dict[str, dict[str, Outcome]] = {id: {} for id in sample.members}
-    terms = {id: _terms(ready, sample.step, id) for id in sample.members}
+    terms = {id: _terms(ready, sample.step, id, id) for id in sample.members}
     traits = {id: run.traits(terms[id])[0] for id in sample.members}
     asked, left_out, done = list(sample.members), dict[str, int](), 0
     for part in ROUNDS:
@@ -203,9 +248,9 @@ async def _rounds(
     return labelled, left_out
 
 
-def _terms(ready: Ready, step: AskingStep, member: str) -> Terms:
+def _terms(ready: Ready, step: AskingStep, called: str, member: str) -> Terms:
     alone = msgspec.structs.replace(step, who=Who(members=(member,)), escalate=(), hedge=None)
-    return ready.terms(alone, f"{step.name} by {member}")
+    return ready.terms(alone, f"{step.name} by {called}")
 
 
 async def _ask(

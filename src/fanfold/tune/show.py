@@ -53,7 +53,18 @@ def asked_text(asked: AskedSample) -> list[str]:
     )
     after = (f"{id} (after {many} items)" for id, many in asked.left_out.items())
     surely = "Surely worse than somebody no dearer, and not asked any more: "
-    return [told, *([f"{surely}{', '.join(after)}."] if asked.left_out else []), ""]
+    variants = [_variants_text(asked)] if asked.variants else []
+    return [told, *variants, *([f"{surely}{', '.join(after)}."] if asked.left_out else []), ""]
+
+
+def _variants_text(asked: AskedSample) -> str:
+    assert asked.sample is not None
+    each = ", ".join(one.describe() for one in asked.variants)
+    many = asked.variants[0].items
+    return (
+        f"By all members on {many} items, right and for 1,000 asks: {each}."
+        f" Tuned with {asked.sample.chosen.name}."
+    )
 
 
 def advice(found: Tuning, goal: Goal) -> str:

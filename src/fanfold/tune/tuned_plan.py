@@ -12,7 +12,8 @@ from fanfold.plans.load import check_plan, read_plan
 from fanfold.plans.prepare import Job
 from fanfold.tune.choose import Tuning
 from fanfold.tune.sample import AskedSample
-from fanfold.work.document import parse, read
+from fanfold.tune.variants import changed_document
+from fanfold.work.document import parse
 from fanfold.work.files import is_inside
 from fanfold.work.written import dumped
 
@@ -35,33 +36,29 @@ def tuned_plan(
         f" a reply is right if {asked.sample.truth.describe()}.",
         *wrap(advice, 96),
     ]
-    top = read(Path(plan.folder) / Path(plan.file).name)
-    entries = top.child("steps")
     kind, fields = chosen
     if kind == "ensemble" and asked.sample.field:
         fields = {**fields, "field": ".".join(asked.sample.field)}
     fields = fields if watch is None else {**fields, "watch": watch}
-    for n, entry in enumerate(entries.value):
-        node = entries.child(n)
-        before = next((name for name in ("map", "ensemble") if name in entry), None)
-        if before is None or node.child(before).line != step.line:
-            continue
-        kept = {name: value for name, value in entry[before].items() if name not in _WHO}
+    variant = asked.sample.chosen
+
+    def change(before: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        gone = _WHO | variant.replaced
+        kept = {name: value for name, value in given.items() if name not in gone}
         if step.name != kind and "name" not in kept:  # others may read its replies by it
             kept = {"name": step.name, **kept}
-        beside = {name: value for name, value in entry.items() if name != before}
-        changed: list[Any] = [*entries.value]
-        changed[n] = {kind: {**kept, **fields}, **beside}
-        document = {**top.value, "steps": changed}
-        if job.stored.roster is not None and "roster" not in document:
-            document["roster"] = _from_folder(job.stored.roster, plan.folder)
-        text = "".join(f"# {line}\n" for line in said) + dumped(document)
-        again = parse(text, plan.file)
-        if again.value != document:
-            break
-        check_plan(read_plan(again, Path(plan.folder), allow_outside=True), job.roster)
-        return text
-    raise BadInput("its steps are written in a form that cannot be changed", file=plan.file)
+        return kind, {**kept, **variant.fields, **fields}
+
+    document = changed_document(plan, step, change)
+    if job.stored.roster is not None and "roster" not in document:
+        document["roster"] = _from_folder(job.stored.roster, plan.folder)
+    text = "".join(f"# {line}\n" for line in said) + dumped(document)
+    again = parse(text, plan.file)
+    if again.value != document:
+        what = "its steps are written in a form that cannot be changed"
+        raise BadInput(what, file=plan.file)
+    check_plan(read_plan(again, Path(plan.folder), allow_outside=True), job.roster)
+    return text
 
 
 def _from_folder(file: str, folder: str) -> str:

@@ -21,7 +21,7 @@ from fanfold.tune.choose import Goal
 from fanfold.tune.choose import tune as tuned
 from fanfold.tune.drift import DriftOptions, watch_fields
 from fanfold.tune.replies import read_replies, replies_table
-from fanfold.tune.sample import AskedSample, ask_about, sample_of
+from fanfold.tune.sample import AskedSample, SampleOptions, ask_about, sample_of
 from fanfold.tune.show import advice, asked_text, plot, tuning_text
 from fanfold.tune.tuned_plan import learned_route, tuned_plan
 from fanfold.work.files import replacing
@@ -45,6 +45,8 @@ _file = click.Path(path_type=Path)
 @click.option(
     "--sample", type=click.IntRange(80), default=400, show_default=True, help="Items to try on."
 )
+@click.option("--prompts", metavar="FILE,…", help="Try these prompts in place of the step's own.")
+@click.option("--revise", metavar="N,…", help="Try kicking a reply back so many times.")
 @click.option("--budget", metavar="USD", help="For tuning itself: 5, or usd=5,calls=900.")
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
@@ -79,14 +81,14 @@ def tune(source: str, **given: Any) -> int:
     goal = _goal(given)
     files = {name: given.pop(name) for name in ("out", "learned", "table", "picture")}
     as_json = given.pop("as_json")
-    about = {name: given.pop(name) for name in ("truth", "members", "step", "field", "sample")}
+    about = SampleOptions(**{name: given.pop(name) for name in SampleOptions.__struct_fields__})
     drift = DriftOptions(*(given.pop(name) for name in DriftOptions.__struct_fields__))
     if source.endswith(".csv"):
-        asked, job = _recorded(Path(source), about["truth"] or files["out"]), None
+        asked, job = _recorded(Path(source), about, files["out"]), None
     else:
         job = prepare(source, options_of(given))
         _check_place(files["out"], job)
-        sample = sample_of(job, **about)
+        sample = sample_of(job, about)
         drift.check(sample)
         try:
             asked = run_sync(ask_about(sample, job))
@@ -118,9 +120,11 @@ def _goal(given: dict[str, Any]) -> Goal:
     return goal
 
 
-def _recorded(file: Path, of_plan: Any) -> AskedSample:
-    if of_plan:
+def _recorded(file: Path, about: SampleOptions, out: Path | None) -> AskedSample:
+    if about.truth or out:
         raise BadInput("--truth and --out are for a PLAN; replies have their own column `truth`")
+    if about.prompts or about.revise:
+        raise BadInput("--prompts and --revise are for a PLAN: they ask anew")
     return AskedSample(read_replies(file))
 
 
