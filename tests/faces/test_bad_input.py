@@ -16,7 +16,7 @@ import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import fanfold, runs
-from tests.faces.project import PRICE, write_project
+from tests.faces.project import PRICE, write_function_project, write_project
 from tests.faces.spoiled import (
     Spoil,
     add,
@@ -329,3 +329,17 @@ def test_a_name_that_is_too_long_is_not_written_out(folder: Path, command: str) 
     said = refused(folder, f"{command} {'x' * 5000}")
     assert said.endswith("is too long for the name of a file")
     assert len(said) < 2000
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--dry-run", "--json")])
+def test_a_duplicate_id_is_refused_by_a_preview_too_in_the_same_words(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    write_function_project(tmp_path)
+    (tmp_path / "items.jsonl").write_text(
+        '{"id": "a", "text": "x"}\n{"id": "b", "text": "y"}\n{"id": "a", "text": "z"}\n'
+    )
+    ended = fanfold(tmp_path, "run", "plan.yaml", *more)
+    file = tmp_path / "items.jsonl"
+    line = f"fanfold: duplicate id 'a': {file}:1 and :3; make ids unique\n"
+    assert (ended.code, ended.out, ended.err) == (2, "", line)

@@ -403,6 +403,7 @@ GOES_BY = [
         "`block` reads item.kidn",
     ),
     ("group: {by: item.kidn, reduce: count}", "`by` reads item.kidn"),
+    ("resolve: {member: same, canonical: {field: kidn}}", "`canonical` reads item.kidn"),
     ("sample: {items: 3, by: kidn}", "`by` reads item.kidn"),
     ("map: {member: first_word, shard: {hash: kidn, count: 2}}", "`shard` reads item.kidn"),
     ("map: {route: {by: kidn, to: {a: same}, else: first_word}}", "`route` reads item.kidn"),
@@ -420,14 +421,41 @@ def test_a_field_that_items_do_not_have_is_refused_before_anything_starts(
     assert (previewed.code, previewed.out, previewed.err) == (2, "", done.err)
 
 
-def test_in_python_a_field_to_block_on_that_no_record_has_is_refused(tmp_path: Path) -> None:
-    async def resolve() -> None:
+HAVE = "but items have: id, name, kind, n"
+IN_PYTHON: list[tuple[str, Any, str]] = [
+    ("resolve", {"block": ff.Block(on=["nam"])}, f"`block` reads item.nam, {HAVE}"),
+    ("resolve", {"block": {"on": "name"}}, "`block` must be a Block(…), not a mapping"),
+    ("resolve", {"canonical": "nam"}, f"`canonical` reads item.nam, {HAVE}"),
+    ("join", {"right": RECORDS, "block": ff.Block(key="nam")}, f"`block` reads item.nam, {HAVE}"),
+    ("join", {"right": [{"id": "x"}, {"id": "x"}]},
+     "duplicate id 'x' in `right`: item 0 and item 1; make ids unique"),
+    ("group", {"by": "kidn", "reduce": len}, f"`by` reads item.kidn, {HAVE}"),
+    ("sample", {"n": 3, "by": "kidn"}, f"`by` reads item.kidn, {HAVE}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operator", "given", "says"), IN_PYTHON)
+def test_in_python_the_same_is_refused_in_the_same_words(
+    tmp_path: Path, operator: str, given: dict[str, Any], says: str
+) -> None:
+    async def main() -> None:
         members = [ff.function(lambda pair: True, id="same")]
         async with ff.open_run("r", members=members, store=str(tmp_path), progress=False) as run:
-            await ff.resolve(run, RECORDS, block=ff.Block(on=["nam"]))
+            await getattr(ff, operator)(run, RECORDS, **given)
 
-    with pytest.raises(ff.FanfoldError, match="no record has the field nam to block on"):
-        asyncio.run(resolve())
+    with pytest.raises(BadInput) as refused:
+        asyncio.run(main())
+    assert str(refused.value) == says
+
+
+def test_a_right_side_with_one_id_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "right.jsonl").write_text('{"id": "x", "name": "a"}\n{"id": "x", "name": "b"}\n')
+    done = ran(
+        tmp_path, "  - join: {member: same, right: {jsonl: right.jsonl}, block: {on: name}}\n"
+    )
+    file = tmp_path / "right.jsonl"
+    says = f"fanfold: duplicate id 'x' in `right`: {file}:1 and :2; make ids unique\n"
+    assert (done.code, done.err) == (2, says)
 
 
 WITHIN = {

@@ -9,15 +9,37 @@ from typing import Any
 
 import msgspec
 
+from fanfold.errors import BadInput
 from fanfold.gates.default import default
+from fanfold.patterns.prompt import lacking_field
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.ask import Ask, Reply
-from fanfold.work.item import Item
+from fanfold.work.blocking import Block, item_names
+from fanfold.work.check import described
+from fanfold.work.item import Item, Source
 from fanfold.work.outcome import Outcome
+from fanfold.work.reader import listed
 from fanfold.work.task import NOBODY, Place, Task, Terms
 
 _PAGE = 1000
+
+
+def need_field(name: str, source: Source, *fields: str | None) -> Source:
+    """The first item must have a field that an operator goes by, else it says so before it plans."""
+    first = next(iter(source.walk()), None)
+    if first is not None and (why := lacking_field(name, item_names(*fields), first[1])):
+        raise BadInput(why)
+    return source
+
+
+def needed_block(block: Any, source: Source) -> Source:
+    """Of a script: it is one, and the first item has its fields."""
+    if not isinstance(block, Block):
+        raise BadInput(f"`block` must be a Block(…), not {described(block)}")
+    for fields in (listed(block.on), (block.key,), (block.vector,)):
+        need_field("block", source, *fields)
+    return source
 
 
 def terms_of_nobody(step: str, called: str = "") -> Terms:

@@ -10,7 +10,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.patterns.arguments import Folded, NoValue, PatternOptions, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce, placeholder_asks
-from fanfold.patterns.gathered import passed, settle_all, terms_of_nobody
+from fanfold.patterns.gathered import need_field, passed, settle_all, terms_of_nobody
 from fanfold.patterns.nested import settle_value, value_of
 from fanfold.patterns.piecewise import knowing, piecewise
 from fanfold.patterns.pipeline import Stage, pipe_batch
@@ -73,7 +73,7 @@ async def group(
     )
     await begin_reduce(run, way.reduction)
     await run.begin(way.terms)
-    batch = await run.plan(source_of(items, run.spool), way.keys)
+    batch = await run.plan(need_field("by", source_of(items, run.spool), by), way.keys)
     value = await group_batch(run, batch, way)
     run.set_result(value)
     return Folded(value, run.receipt(), run, batch, way.keys)

@@ -9,10 +9,16 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
-from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody, terms_within
+from fanfold.patterns.gathered import (
+    Gathered,
+    needed_block,
+    passed,
+    terms_of_nobody,
+    terms_within,
+)
 from fanfold.patterns.pairs import PairSource, ask_pairs, pair_id, pair_prompt, pair_terms
 from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
-from fanfold.run.planning import Batch
+from fanfold.run.planning import Batch, duplicate_id
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.work.arguments import public
@@ -50,17 +56,29 @@ async def join(
     The value is a list of {"id", "left", "right"}, one for each pair that is the same, with both
     records in it. The reply of each left item is the list of its own.
     """
+    source = needed_block(block, source_of(left, run.spool))
+    other = right_records(source_of(right, run.spool))
     asked = prompt_of(pair_prompt(prompt, *SIDES), schema, how=how)
     terms = terms_of(how, asked.schema, "join")
     pairs = pair_terms(terms_within(terms, "pairs"))
     way = JoiningWay(terms_of_nobody(terms.step), pairs, asked, block)
     check_prompt(asked, way.terms, run.traits(way.terms))
     await run.begin(way.terms)
-    batch = await run.plan(source_of(left, run.spool), way.items)
-    other = [item for _, item in source_of(right, run.spool).walk()]
+    batch = await run.plan(source, way.items)
     value = await join_batch(run, batch, other, way)
     run.set_result(value)
     return Folded(value, run.receipt(), run, batch, way.items)
+
+
+def right_records(source: Source) -> list[Item]:
+    """All of them, in memory. Each has an id of its own, by which its pairs are known."""
+    first: dict[str, int] = {}
+    found: list[Item] = []
+    for position, item in source.walk():
+        if first.setdefault(item.id, position) != position:
+            raise duplicate_id(source, item.id, first[item.id], position, " in `right`")
+        found.append(item)
+    return found
 
 
 async def join_batch(

@@ -9,7 +9,14 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
-from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody, terms_within
+from fanfold.patterns.gathered import (
+    Gathered,
+    need_field,
+    needed_block,
+    passed,
+    terms_of_nobody,
+    terms_within,
+)
 from fanfold.patterns.map_reduce import map_batch
 from fanfold.patterns.pairs import PairSource, ask_pairs, one_of_words, pair_prompt, pair_terms
 from fanfold.patterns.pipeline import Stage
@@ -76,6 +83,7 @@ async def resolve(
     `stage(...)` that is asked for a name of each with several records (`item.records`).
     """
     one_of_words("closure", closure, CLOSURES)
+    source = needed_block(block, source_of(items, run.spool))
     asked = prompt_of(pair_prompt(prompt, "a", "b"), schema, how=how)
     terms = terms_of(how, asked.schema, "resolve")
     way = ResolvingWay(
@@ -87,7 +95,8 @@ async def resolve(
     if way.naming.terms is not None and way.naming.prompt is not None:
         check_prompt(way.naming.prompt, way.naming.terms, run.traits(way.naming.terms))
         await run.begin(way.naming.terms)
-    batch = await run.plan(source_of(items, run.spool), way.items)
+    need_field("canonical", source, way.naming.field)
+    batch = await run.plan(source, way.items)
     value = await resolve_batch(run, batch, way)
     run.set_result(value)
     return Folded(value, run.receipt(), run, batch, way.items)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from fanfold.patterns.arguments import Folded
-from fanfold.patterns.gathered import passed, settle_all, terms_of_nobody
+from fanfold.patterns.gathered import need_field, passed, settle_all, terms_of_nobody
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
@@ -87,7 +87,7 @@ async def sample(
         needed("n", n, whole(least=1)), option("by", by, check.text), needed("seed", seed, whole())
     )
     terms = terms_of_nobody(needed("step", step, check.text))
-    batch = await run.plan(source_of(items, run.spool), terms)
+    batch = await run.plan(need_field("by", source_of(items, run.spool), how.by), terms)
     value = await sample_batch(run, batch, terms, how)
     run.set_result(value)
     return Folded(value, run.receipt(), run, batch, terms)

@@ -172,11 +172,15 @@ class Planning:
     def _refuse_duplicates(self, source: Source, no: int) -> None:
         found = self._store.read.duplicate(self._record.no, no)
         if found is not None:
-            id, first, second = found
-            where = getattr(source, "where", "item {}".format)
-            raise BadInput(
-                f"duplicate id {id!r}: {_both(where(first), where(second))}; make ids unique"
-            )
+            raise duplicate_id(source, *found)
+
+
+def duplicate_id(source: Source, id: str, first: int, second: int, of: str = "") -> BadInput:
+    """Two items at these positions have one id."""
+    where = getattr(source, "where", "item {}".format)
+    return BadInput(
+        f"duplicate id {id!r}{of}: {_both(where(first), where(second))}; make ids unique"
+    )
 
 
 def _both(first: str, second: str) -> str:

@@ -101,6 +101,12 @@ def item_path(field: str) -> Path:
     return path_of(field.removeprefix("item."))
 
 
+def item_names(*fields: str | None) -> tuple[str, ...]:
+    """The items' own fields that these are, or are in; none, where one is of an earlier reply."""
+    names = tuple(item_path(field)[0] for field in fields if field)
+    return () if "steps" in names else names
+
+
 def _at(view: dict[str, Any], field: str) -> Iterator[Any]:
     for _, leaf in spread(view, item_path(field)):
         if leaf is not MISSING and leaf is not None:

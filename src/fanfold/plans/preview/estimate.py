@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from fanfold.plans.preview.asks import Premises, PreviewContext
 from fanfold.plans.preview.standin import Size
 from fanfold.plans.preview.stations import PassingItem, Station
 from fanfold.run.forecast import Forecast, Note, Preview, StepPreview, at_once, in_turn
+from fanfold.run.planning import duplicate_id
 from fanfold.work.item import Source
 
 CHUNK = 64
@@ -71,7 +73,7 @@ class Sample:
 
     def __init__(self, source: Source | None, most: int) -> None:
         self._source = source
-        self.size = None if source is None else sum(1 for _ in source.walk())
+        self.size = None if source is None else _counted(source)
         whole = self.size or 0
         self._stride = max(1, -(-whole // most))
         self.many = len(range(0, whole, self._stride))
@@ -91,6 +93,18 @@ class Sample:
         walk = (PassingItem(at, item) for at, (_, item) in enumerate(self._source.walk(skip)))
         while chunk := list(islice(walk, CHUNK)):
             yield chunk, range(chunk[0].at, chunk[-1].at + 1)
+
+
+def _counted(source: Source) -> int:
+    """How many items there are. A duplicate id is refused, as the run refuses it."""
+    marks = array("q", (hash(item.id) for _, item in source.walk()))
+    twice = {one for one, other in pairwise(sorted(marks)) if one == other}
+    if twice:  # two ids may have one hash
+        seen: dict[str, int] = {}
+        for position, item in source.walk():
+            if hash(item.id) in twice and seen.setdefault(item.id, position) != position:
+                raise duplicate_id(source, item.id, seen[item.id], position)
+    return len(marks)
 
 
 class PartPreview(msgspec.Struct):

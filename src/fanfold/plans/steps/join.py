@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from fanfold.patterns.join import SIDES, JoiningWay, join_batch, pairs_of_both
+from fanfold.patterns.join import SIDES, JoiningWay, join_batch, pairs_of_both, right_records
 from fanfold.patterns.pairs import PairSource, pair_prompt, pair_terms
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
@@ -19,9 +19,9 @@ from fanfold.plans.preview.compared import ComparedStation
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext, read_input
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Comparing, Step, item_names
+from fanfold.plans.steps.kind import Comparing, Step
 from fanfold.plans.steps.resolve import BlockFields, describe_block, note_bound, read_block
-from fanfold.work.blocking import Block, Blocked, CandidatePair
+from fanfold.work.blocking import Block, Blocked, CandidatePair, item_names
 from fanfold.work.document import Node
 from fanfold.work.item import Item
 from fanfold.work.picture import Box
@@ -72,7 +72,7 @@ class Join(Comparing, Asking, Step, frozen=True, omit_defaults=True, tag="join",
         return JoiningWay(items, terms, ready.prompt(self, _RECORDS), self.block)
 
     def records(self, ready: Ready) -> list[Item]:
-        return [item for _, item in open_input(self.right, ready.plan.folder).walk()]
+        return right_records(open_input(self.right, ready.plan.folder))
 
     async def carry(self, state: PlanState) -> None:
         way, right = self.way(state.ready), self.records(state.ready)

@@ -206,12 +206,6 @@ class Comparing:
         return [terms_of_nobody(ready.named(self.name), self.name)]
 
 
-def item_names(*fields: str | None) -> tuple[str, ...]:
-    """The items' own fields that these are, or are in; none, where one is of an earlier reply."""
-    names = tuple(item_path(field)[0] for field in fields if field)
-    return () if "steps" in names else names
-
-
 def _produced(over: Any) -> str | None:
     """`steps.NAME`: what that step produced."""
     return over.removeprefix(_STEPS) if isinstance(over, str) and over.startswith(_STEPS) else None

@@ -24,10 +24,11 @@ from fanfold.plans.preview.stations import MapStation
 from fanfold.plans.preview.watch import watched_station
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Step, item_names
+from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.reduce import Reduce
 from fanfold.plans.watch import check_watch, ready_watch, watch_asks
 from fanfold.work.batch import SHARD_AND_BATCH
+from fanfold.work.blocking import item_names
 from fanfold.work.document import Node
 from fanfold.work.features import DERIVED
 from fanfold.work.parts import PartKind

@@ -24,9 +24,9 @@ from fanfold.plans.preview.compared import ComparedStation
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Comparing, Step, item_names
+from fanfold.plans.steps.kind import Comparing, Step
 from fanfold.run.forecast import Note
-from fanfold.work.blocking import Block, Blocked, CandidatePair
+from fanfold.work.blocking import Block, Blocked, CandidatePair, item_names
 from fanfold.work.check import at
 from fanfold.work.cluster import Closure
 from fanfold.work.document import Node
@@ -118,9 +118,10 @@ class Resolve(
 
     def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         block = self.block
-        return (
-            ("block", item_names(*names)) for names in (block.on, (block.key,), (block.vector,))
-        )
+        for names in (block.on, (block.key,), (block.vector,)):
+            yield "block", item_names(*names)
+        if self.canonical is not None:
+            yield "canonical", item_names(self.canonical.field)
 
     # ── run ──
 
@@ -142,8 +143,9 @@ class Resolve(
         way = self.way(state.ready)
         value = await resolve_batch(state.run, state.items(), way, govern=state.unforeseen)
         state.went_through([way.items])
-        found = f"{self.name}: {len(value['entities'])} entities, {value['asked']} pairs asked"
-        state.say(f"{found}, {len(value['conflicts'])} conflicts, {len(value['bridges'])} bridges")
+        many = {"entities": len(value["entities"]), "pairs asked": value["asked"],
+                "conflicts": len(value["conflicts"]), "bridges": len(value["bridges"])}  # fmt: skip
+        state.say(f"{self.name}: {', '.join(_many(n, what) for what, n in many.items())}")
         state.result(self, value)
 
     # ── preview and picture ──
@@ -214,3 +216,9 @@ _CANONICAL = written(CanonicalName, "a canonical name")
 Resolve.written = written(
     Resolve, "a resolve", block=(BlockFields, UNSET), canonical=(_CANONICAL, UNSET),
 )  # fmt: skip
+
+
+def _many(n: int, what: str) -> str:
+    """`1 pair asked`, `2 entities`."""
+    one = {"entities": "entity", "pairs asked": "pair asked"}.get(what, what[:-1])
+    return f"{n:,} {one if n == 1 else what}"

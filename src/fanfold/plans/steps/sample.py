@@ -18,8 +18,9 @@ from fanfold.plans.preview.standin import NOTHING, Size
 from fanfold.plans.preview.stations import PassingItem
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Step, item_names
+from fanfold.plans.steps.kind import Step
 from fanfold.run.forecast import Note, StepPreview
+from fanfold.work.blocking import item_names
 from fanfold.work.document import Node
 from fanfold.work.picture import Box
 from fanfold.work.reader import Count, Text, Whole
