@@ -237,7 +237,8 @@ def stood_in_plan(plan: Plan, scenario: Scenario) -> Plan:
 
 
 def _decided(value: Any) -> Any:
-    """A vote that a function decides is taken to be decided by the majority."""
+    """A vote that a function decides is taken to be decided by the majority, and no `watch` pauses a run:
+    what stand-ins say is not right or wrong."""
     if isinstance(value, tuple):
         return tuple(_decided(one) for one in value)
     if not isinstance(value, msgspec.Struct):
@@ -245,6 +246,8 @@ def _decided(value: Any) -> Any:
     parts = {name: _decided(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(decide := parts.get("decide"), str) and ":" in decide:
         parts["decide"] = "majority"
+    if parts.get("on_drift") == "pause":
+        parts["on_drift"] = "flag"
     return msgspec.structs.replace(value, **parts)
 
 

@@ -228,6 +228,10 @@ STEPS = {
     "resolve": (
         "- resolve: {prompt: 'The same?', member: ada, block: {on: [name], neighbours: 2}}"
     ),
+    "watch": (
+        "- map: {prompt: 'Sum up {{ item.id }}', member: ada,"
+        " watch: {truth: item.name, target: 0.9, rate: 1, on_drift: pause}}"
+    ),
     "fields": (
         "- map: {prompt: 'Sum up {{ item.id }}', member: ada, schema: {type: object,"
         " properties: {title: {type: string}}, required: [title]}}\n"
