@@ -251,6 +251,10 @@ def _is_merge(key: yaml.Node) -> bool:
 def _parse_json(text: str, file: str) -> Node:
     try:
         value = json.loads(text, parse_int=_whole_number)
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadInput("broken JSON: half of a surrogate pair, \\ud…", file=file) from None
     except json.JSONDecodeError as error:
         problem = error.msg[0].lower() + error.msg[1:]
         raise BadInput(f"broken JSON: {problem}", file=file, line=error.lineno) from None
