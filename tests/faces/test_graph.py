@@ -115,3 +115,38 @@ def test_a_cycle_is_refused_with_its_ids(folder: Path) -> None:
     ended = fanfold(folder, "graph", "g.yaml")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert "CYCLE:parse" in ended.err
+
+
+ASKED = """\
+roster: own.yaml
+input: {jsonl: rows.jsonl}
+steps:
+  - map:
+      name: read
+      member: m
+      prompt: "Read {{ item.text }}"
+      system: Be brief.
+      context: [rules, more rules]
+      examples: [{ask: a, reply: b}]
+      attach: item.scan
+      tools: [{command: [look], name: look}]
+      tool_rounds: 3
+  - map: {name: label, member: m, prompt: "Label {{ item.text }}", batch: {within: 6h}}
+"""
+OWN = """\
+members:
+  - {id: m, kind: anthropic, model: x, base_url: "http://127.0.0.1:9", batch_price: 0.5,
+     price: {input: 1, output: 1}}
+"""
+
+
+def test_what_an_ask_is_made_of_is_in_the_picture(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"text": "x", "scan": "a.png"}\n')
+    (tmp_path / "own.yaml").write_text(OWN)
+    (tmp_path / "p.yaml").write_text(ASKED)
+    ended = fanfold(tmp_path, "graph", "p.yaml")
+    assert ended.code == 0, ended.err
+    words = " ".join(ended.out.replace("│", " ").split())
+    for part in ("system, context (2), examples (1)", "item.scan", "tools look (at most 3 rounds)",
+                 "in batches within 6h"):  # fmt: skip
+        assert part in words, words

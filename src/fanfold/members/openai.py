@@ -80,7 +80,7 @@ class OpenAIFields(ApiFields, frozen=True, kw_only=True, tag="openai"):
         if not known.is_at(self.base_url):
             return super().listed_price()
         model = self.model.removeprefix(known.prefix)
-        return price.lookup(model, "openai", known.listed_at or self.base_url)
+        return price.lookup(model, self.kind, known.listed_at or self.base_url)
 
     def usual_batch_price(self) -> float | None:
         known = PROVIDERS[self.provider]
