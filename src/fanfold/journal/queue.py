@@ -10,10 +10,12 @@ import msgspec
 from fanfold.work.file_pieces import FilePiece, FileSizes
 from fanfold.work.member import Traits
 
-WIRE = 2
+WIRE = 3
 """The form of requests and answers. Those of another number cannot read one another."""
 
 
+KEPT_DAYS = 7
+"""How long what is in a file of asks stays in a queue after it was last asked for."""
 MessageState = Literal["waiting", "begun", "handed", "refused"]
 
 
@@ -79,7 +81,7 @@ class QueueState(msgspec.Struct, frozen=True):
     def trouble(self, traits: Traits) -> str | None:
         """Why nobody would take an ask for this member now."""
         alive = [one.worker for one in self.workers if one.alive]
-        why = [misfit(one, traits.id, traits.answerer, traits.tags, WIRE) for one in alive]
+        why = [misfit(one, traits.id, traits.offered_as, traits.tags, WIRE) for one in alive]
         has = [one for one, reason in zip(alive, why, strict=True)
                if not reason and traits.id in one.members]  # fmt: skip
         if has:
@@ -150,6 +152,14 @@ class RunEnd(Protocol):
 
     async def shown(self, sizes: FileSizes) -> list[FilePiece]:
         """Of the files of this run's agents, what goes beyond these sizes, in order."""
+
+    async def lacking(self, hashes: Collection[str]) -> list[str]:
+        """The contents of files of asks that it does not have; it keeps the others for some days more."""
+
+    async def bring(self, hash: str, content: bytes, span: str = "") -> None:
+        """What is in a file of asks, once for all of them; or of the answer to the ask of this span."""
+
+    async def content(self, hash: str, span: str = "") -> bytes | None: ...
 
     async def message(
         self, span: str, number: int, text: str, *, last: bool = False

@@ -63,6 +63,20 @@ class Shown(msgspec.Struct, frozen=True, tag=True):
     sizes: dict[str, dict[str, int]]
 
 
+class Lacking(msgspec.Struct, frozen=True, tag=True):
+    hashes: tuple[str, ...]
+
+
+class Bring(msgspec.Struct, frozen=True, tag=True):
+    hash: str
+    content: bytes
+
+
+class Content(msgspec.Struct, frozen=True, tag=True):
+    hash: str
+    span: str
+
+
 class GiveMessage(msgspec.Struct, frozen=True, tag=True):
     span: str
     number: int
@@ -79,13 +93,13 @@ class Alive(msgspec.Struct, frozen=True, tag=True):
 
 
 Call: TypeAlias = (
-    Rejoin | Put | Own | Answers | Forget | Cancel | HeldBy | Dead | HasTrace | Shown | GiveMessage | State
-    | Alive
+    Rejoin | Put | Own | Answers | Forget | Cancel | HeldBy | Dead | HasTrace | Shown | Lacking | Bring
+    | Content | GiveMessage | State | Alive
 )  # fmt: skip
 RETURNS: dict[type[Call], Any] = {
     Rejoin: None, Put: frozenset[str], Own: None, Answers: list[tuple[str, bytes]], Forget: None,
     Cancel: list[str], HeldBy: dict[str, list[str]], Dead: set[str], HasTrace: bool, Shown: list[FilePiece],
-    GiveMessage: MessageState, State: QueueState,
+    Lacking: list[str], Bring: None, Content: bytes | None, GiveMessage: MessageState, State: QueueState,
     Alive: None,
 }  # fmt: skip
 
@@ -172,6 +186,12 @@ async def carry_out(queue: FolderQueue, call: Call) -> Any:
             return await queue.has_trace(span)
         case Shown(sizes):
             return await queue.shown(sizes)
+        case Lacking(hashes):
+            return await queue.lacking(hashes)
+        case Bring(hash, content):
+            return await queue.bring(hash, content)
+        case Content(hash, span):
+            return await queue.content(hash, span)
         case GiveMessage(span, number, text, last):
             return await queue.message(span, number, text, last=last)
         case State():

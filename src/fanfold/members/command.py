@@ -3,6 +3,7 @@ stdout."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import shutil
@@ -16,11 +17,22 @@ from msgspec import Meta
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
 from fanfold.members.entry import constructor
 from fanfold.members.interpreters import run_as_code
-from fanfold.members.kinds import BuildContext, MemberFields, Texts, Version, check_variables
+from fanfold.members.kinds import (
+    BuildContext,
+    Carrying,
+    MemberFields,
+    Texts,
+    Version,
+    check_variables,
+    file_patterns,
+    read_patterns,
+)
 from fanfold.members.output import Parse, read_output
 from fanfold.members.process import ProgramEnd, run_program
+from fanfold.members.work_folder import with_outputs, without_outputs, working_folder
 from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.carried import FileTrouble
 from fanfold.work.item import canonical, digest
 from fanfold.work.member import MAX_BYTES, PARENT, STORE, Request, Tell, Traits
 from fanfold.work.nesting import decode_json
@@ -46,6 +58,9 @@ class _CommandOptions(MemberFields, frozen=True, kw_only=True):
     parse: Parse = "plain"
     scrub_env: Texts = ()
     delegate_args: Sequence[Text] = ()
+    inputs: Texts = ()
+    outputs: Texts = ()
+    files: Carrying = "carried"
 
 
 class CommandFields(_CommandOptions, frozen=True, tag="command"):
@@ -59,6 +74,8 @@ class CommandFields(_CommandOptions, frozen=True, tag="command"):
         check_command(self.cmd)
         self.put(cmd=tuple(self.cmd), delegate_args=tuple(self.delegate_args))
         self.put(scrub_env=listed(self.scrub_env))
+        self.put(inputs=read_patterns(self.inputs, "inputs"))
+        self.put(outputs=read_patterns(self.outputs, "outputs"))
         check_variables(self.scrub_env, "scrub_env")
         named = any(PROMPT in word for word in self.cmd)
         self.put(prompt=self.prompt or ("argument" if named else "stdin"))
@@ -73,6 +90,7 @@ class CommandFields(_CommandOptions, frozen=True, tag="command"):
             **self.common(), answerer=f"command:{digest(canonical(words)).hex()}@{version}",
             shared=self.version is not None, price=self.stated_price, max_bytes=self.max_bytes,
             metered=self.effects or self.stated_price != FREE,
+            patterns=file_patterns(self.inputs, self.outputs, self.files),
         )  # fmt: skip
 
     def build(self, traits: Traits, context: BuildContext) -> CommandMember:
@@ -180,16 +198,30 @@ class CommandMember:
     async def ask(self, request: Request, tell: Tell) -> Reply:
         if self._env is None:
             await self.open()
+        if request.ask.files is None:
+            return await self._run(request, self._folder)
+        stated, id = self._traits.patterns, self._traits.id
+        shares = stated is not None and stated.shared
+        async with working_folder(request, id, shares=shares) as (folder, outputs):
+            reply = await self._run(request, folder)
+            if outputs is None:
+                return reply
+            try:
+                return await asyncio.to_thread(with_outputs, reply, outputs)
+            except FileTrouble as trouble:
+                raise without_outputs(id, reply, trouble) from None
+
+    async def _run(self, request: Request, folder: Path) -> Reply:
         seconds = self._traits.timeout
         try:
             ended = await run_program(
-                *self._given(self._body(request)), folder=self._folder, env=self._environment(request),
+                *self._given(self._body(request)), folder=folder, env=self._environment(request),
                 seconds=seconds, most=self._traits.max_bytes,
             )  # fmt: skip
         except TimeoutError:
             raise TimedOut(f"{self._traits.id}: no reply in {seconds:g} s; killed") from None
         except OSError as error:
-            raise self._not_started(error) from None
+            raise self._not_started(error, folder) from None
         if ended.full:
             most = f"max_bytes ({self._traits.max_bytes:,})"
             raise InvalidReply(f"{self._traits.id}: its output is larger than {most}; killed")
@@ -256,11 +288,11 @@ class CommandMember:
         data = _as_data(text) if ask.schema else None
         return with_plausible_usage(Reply(text, data, usage, cost_usd=report.usd))
 
-    def _not_started(self, error: OSError) -> MemberError:
+    def _not_started(self, error: OSError, folder: Path) -> MemberError:
         what = f"{self._traits.id}: cannot start `{self._cmd[0]}`"
         why = (error.strerror or str(error)).lower()
-        if error.errno == errno.ENOENT and not self._folder.is_dir():
-            what, why = f"{self._traits.id}: cannot run in {self._folder}", "no such folder"
+        if error.errno == errno.ENOENT and not folder.is_dir():
+            what, why = f"{self._traits.id}: cannot run in {folder}", "no such folder"
         if error.errno == errno.E2BIG and self._prompt == "argument":
             text = f"{self._traits.id}: the prompt is too long for an argument; use `prompt: stdin`"
             return Terminal(text, scope="ask", too_long=True)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fanfold.price import FREE, Price
+from fanfold.work.carried import FilePatterns, FileTrouble, check_pattern
 from fanfold.work.media import MediaKind
 from fanfold.work.member import Member, MemberLimits, SshHosts, Tier, Traits
 from fanfold.work.reader import Count, Misfit, NonNegative, Positive, Text, Word, listed
@@ -148,6 +149,7 @@ else:
     StatedPrice, StatedLimits = PriceFields, LimitFields
     StatedPlace = Word | tuple[Text, ...] | PlaceFields
 Version: TypeAlias = Text | int | float
+Carrying: TypeAlias = Literal["carried", "shared"]
 
 
 class BuildContext(NamedTuple):
@@ -263,6 +265,10 @@ class MemberFields(
 
     # ── what some kinds have ──
 
+    def works_in(self, folder: Path) -> Path:
+        """The folder that its `inputs` and `outputs` are below. `folder`: the plan's."""
+        return folder
+
     @property
     def key_reference(self) -> str:
         """`env:NAME` or `file:PATH` where it needs a key."""
@@ -310,6 +316,19 @@ def check_tags(tags: Sequence[str]) -> None:
     for tag in tags:
         if not _TAG.fullmatch(tag):
             raise Misfit(f"`{tag}` is not a tag: letters, digits and . _ - only", "tags")
+
+
+def read_patterns(stated: Texts, field: str) -> tuple[str, ...]:
+    try:
+        return tuple(check_pattern(one, field) for one in listed(stated))
+    except FileTrouble as error:
+        raise Misfit(str(error), field) from None
+
+
+def file_patterns(inputs: Texts, outputs: Texts, carrying: Carrying) -> FilePatterns | None:
+    if not (inputs or outputs or carrying == "shared"):
+        return None
+    return FilePatterns(tuple(inputs), tuple(outputs), carrying == "shared")
 
 
 def check_variables(names: Sequence[str] | Mapping[str, str], field: str) -> None:

@@ -53,7 +53,8 @@ class PatternOptions(TypedDict, total=False):
 
     `params` are sampling parameters: `temperature`, `top_p`, `max_tokens`, `seed`, `stop`, `reasoning`,
     `service_tier`. `attach`: fields of an item that name files (images, PDFs, audio) which go with its
-    ask; paths are looked for in the current folder.
+    ask; paths are looked for in the current folder. `inputs`, `outputs`: paths and patterns below that
+    folder, as templates over the item, that a command or an agent needs and leaves.
 
     `tools`: functions, `module:function` or `tool(…)` that whoever answers may call, at most
     `tool_rounds` times before it must answer, and `tool_calls` in one reply."""
@@ -82,6 +83,8 @@ class PatternOptions(TypedDict, total=False):
     cache: CacheMode
     params: Mapping[str, Any]
     attach: str | Sequence[str]
+    inputs: str | Sequence[str]
+    outputs: str | Sequence[str]
     tools: Sequence[Callable[..., Any] | str | StatedTool | Mapping[str, Any]]
     tool_rounds: int
     tool_calls: int
@@ -143,7 +146,10 @@ def prompt_for(run: KnowsMembers, terms: Terms, prompt: Prompt) -> Prompt:
     if run.reads_messages(terms) or prompt.media:
         return prompt
     attach, files = prompt.attach, prompt.files
-    return Prompt(schema=prompt.schema, params=prompt.params, attach=attach, files=files)
+    return Prompt(
+        schema=prompt.schema, params=prompt.params, attach=attach, files=files,
+        carries=prompt.carries, names=prompt.names,
+    )  # fmt: skip
 
 
 class Folded(msgspec.Struct, frozen=True, metaclass=Checked):

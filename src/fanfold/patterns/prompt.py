@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -14,6 +15,7 @@ from fanfold.work.ask import Ask, Message, Params, Schema
 from fanfold.work.blocking import item_path
 from fanfold.work.excerpt import as_text, excerpt
 from fanfold.work.fields import MISSING, spread
+from fanfold.work.file_templates import FileTemplates, file_templates
 from fanfold.work.item import Item, Source
 from fanfold.work.media import Attachment, MediaKind
 from fanfold.work.media_ask import refused_media
@@ -95,7 +97,8 @@ class Prompt(msgspec.Struct, frozen=True):
     none, the text that the template begins with is what they share. `cache` off: they share nothing;
     `alone`: there is one ask only.
     `attach`: fields of an item that name files, which go before the text, or behind what is shared;
-    `files` finds them, and those that the template shows.
+    `files` finds them, and those that the template shows. `carries`: the files that whoever works on an
+    item needs and leaves.
     """
 
     user: Template | Verbatim | None = None
@@ -108,14 +111,18 @@ class Prompt(msgspec.Struct, frozen=True):
     alone: bool = False
     attach: tuple[str, ...] = ()
     files: MediaSource = MediaFiles(".")
+    carries: FileTemplates | None = None
 
     def ask(self, items: tuple[Item, ...]) -> Ask:
         """About one item, or several in one ask: `item` and `items` in the template."""
         messages: tuple[Message, ...] = ()
+        if self.user is None and not self.attach and self.carries is None:
+            return self._made(messages, items, {})
+        views = [item.view() for item in items]
+        given = self._given(views)
         if self.user is not None or self.attach:
-            views = [item.view() for item in items]
-            messages = (*self.opening, self._said(self._given(views), views))
-        return self._made(messages, items)
+            messages = (*self.opening, self._said(given, views))
+        return self._made(messages, items, given)
 
     def _said(self, given: dict[str, Any], views: Sequence[dict[str, Any]] = ()) -> Message:
         """The rendered prompt with its files. Those of `attach` come first, but for a long text that
@@ -141,14 +148,17 @@ class Prompt(msgspec.Struct, frozen=True):
         `listing` is appended: what the prompt has to show, when it does not show it by itself.
         """
         messages: tuple[Message, ...] = ()
+        given = {**self.names, **made.data}
         if self.user is not None:
-            said = self._said({**self.names, **made.data}, [made.view()])
+            said = self._said(given, [made.view()])
             if listing and type(self.user) is not Verbatim:
                 said = Message("user", f"{said.content.rstrip()}\n\n{listing}", said.parts)
             messages = (*self.opening, said)
-        return self._made(messages, (made,))
+        return self._made(messages, (made,), {"item": made.view(), **given})
 
-    def _made(self, messages: tuple[Message, ...], items: tuple[Item, ...]) -> Ask:
+    def _made(
+        self, messages: tuple[Message, ...], items: tuple[Item, ...], given: dict[str, Any]
+    ) -> Ask:
         shared = sum([len(message.content) for message in self.opening])
         if not shared and self.user is not None:
             shared = len(self.user.head)
@@ -156,7 +166,10 @@ class Prompt(msgspec.Struct, frozen=True):
             shared = 0
         if self.cache == "off":
             shared = -1
-        return Ask(messages, items, (), self.schema, self.params, self.sample, shared=shared)
+        files = None if self.carries is None else self.carries.rendered(given)
+        return Ask(
+            messages, items, (), self.schema, self.params, self.sample, shared=shared, files=files
+        )
 
     def opened(self, opening: Opening) -> Prompt:
         """The same, with what all its asks begin with. An example's item is shown as this prompt
@@ -227,7 +240,12 @@ def prompt_of(
     params = read_options(cast(Any, how).get("params") or {}, Params)
     attach = option("attach", how.get("attach"), check.one_or_many(check.text)) or ()
     read_paths(attach)
-    prompt = Prompt(user, (), made, params, attach=tuple(attach), files=MediaFiles("."))
+    paths = check.one_or_many(check.text)
+    inputs, outputs = (option(one, how.get(one), paths) or () for one in ("inputs", "outputs"))
+    prompt = Prompt(
+        user, (), made, params, attach=tuple(attach), files=MediaFiles("."),
+        carries=file_templates(inputs, outputs, known, Path.cwd()),
+    )  # fmt: skip
     return prompt.opened(opening_of(how))
 
 
@@ -262,6 +280,9 @@ def check_prompt(prompt: Prompt, terms: Terms, askable: Sequence[Traits]) -> Non
         if prompt.user is None and one.takes == "messages" and one.kind != "replay":
             what = f"`{step}` has no `prompt`, but member `{one.id}` (kind {one.kind}) needs one"
             raise BadInput(what)
+        if prompt.carries is not None and not one.takes_files:
+            what = f"`{step}` has `inputs` or `outputs`, which are for commands and agents"
+            raise BadInput(f"{what}; member `{one.id}` is of kind {one.kind}")
     named = (*who.members, *who.fallback, *terms.escalate)
     if why := refused_media(askable, prompt.media, named):
         raise BadInput(f"`{step}`: {why}")

@@ -65,6 +65,8 @@ class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
     params: Params = Params()
     opening: Opening = Opening()
     attach: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
     tools: StatedTools | None = None
     lines: dict[str, int] = {}
     line: int | None = None
@@ -165,6 +167,14 @@ class AskBase(AskTerms, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attach: Annotated[
         Stated[Texts],
         Meta(description="Fields of an item that name files: images, PDFs, audio."),
+    ] = UNSET
+    inputs: Annotated[
+        Stated[Texts],
+        Meta(description="Files that a command or an agent needs: paths as templates."),
+    ] = UNSET
+    outputs: Annotated[
+        Stated[Texts],
+        Meta(description="Files that a command or an agent leaves: paths as templates."),
     ] = UNSET
     cache: Annotated[
         Stated[CacheMode],

@@ -24,6 +24,7 @@ from fanfold.work.ask import Params, Schema
 from fanfold.work.check import at, described, elements, mapping
 from fanfold.work.document import Node, read, read_text
 from fanfold.work.fields import path_of
+from fanfold.work.file_templates import path_template
 from fanfold.work.files import is_inside
 from fanfold.work.item import Item
 from fanfold.work.opening import ContextText, Example, Opening, examples_in, one_example
@@ -92,6 +93,8 @@ class StepContext(msgspec.Struct, frozen=True):
         made["opening"] = read_opening(node, self, made["prompt"] if known is None else None)
         if "attach" in node.value:
             made["attach"] = tuple(map(self._attached, _each(node, "attach")))
+        for field in ("inputs", "outputs"):
+            made[field] = tuple(self._path(one, field, known) for one in _each(node, field))
         if (budget := getattr(given, "budget", UNSET)) is not UNSET:
             made["budget"] = budget_of(budget)
         if isinstance(getattr(given, "over", None), str):
@@ -147,6 +150,12 @@ class StepContext(msgspec.Struct, frozen=True):
 
     def _attached(self, node: Node) -> str:
         return str(node.value) if node.value == "item" else self.item_field(node)
+
+    def _path(self, node: Node, field: str, known: Collection[str] | None) -> str:
+        names = (*(known or KNOWN_NAMES), "item", VARS)
+        template = at(node, lambda: path_template(node.value, field, names))
+        check_reads(template, self.vars, node, f"`{field}`")
+        return str(node.value)
 
     def keep(self, node: Node) -> str:
         """A filter's expression over the reply and the item, tried out so that mistakes show now."""

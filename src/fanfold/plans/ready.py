@@ -20,6 +20,7 @@ from fanfold.plans.variables import NAME as VARS
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.batch import batch_of
 from fanfold.work.budget import combined
+from fanfold.work.file_templates import file_templates
 from fanfold.work.media_files import MediaFiles
 from fanfold.work.member import Traits
 from fanfold.work.task import Task, Terms, known_as
@@ -90,6 +91,9 @@ class Ready:
         made = Prompt(
             user, (), self.schema(asking), asking.params, names, sample,
             attach=asking.attach, files=files,
+            carries=file_templates(
+                asking.inputs, asking.outputs, {*known, "item", VARS}, self.plan.folder
+            ),
         )  # fmt: skip
         return made.opened(asking.opening)
 

@@ -133,6 +133,7 @@ class Adoption:
             reply = await ctx.executor.adopt(self.name, self._request, tell_nobody)
             if reply is None:
                 raise MemberError(f"{lost.member}: nothing is left of it", lost=True)
+            await ctx.contents.store_outputs(reply.files)
             await self._land(with_plausible_usage(reply))
         except LeftInBatch as left:
             ctx.stopping.halt(Stop("paused", str(left)))

@@ -138,7 +138,7 @@ class Attempt:
         """No call without a fact. A Claim: nothing may be sent. `beside`: an attempt of ours that
         may have the key, which this one is a hedge of."""
         ctx, grant = self._ctx, self.grant
-        if grant.traits.id not in ctx.executor.opened or self.shard.ask.attachments():
+        if grant.traits.id not in ctx.executor.opened or grant.request.ask.holds_files:
             await self._open()
         if grant.traits.metered:
             claim = await self._claim(beside)
@@ -182,7 +182,7 @@ class Attempt:
     async def _open(self) -> None:
         try:
             await self._ctx.executor.open(self.grant.traits.id)
-            await self._ctx.contents.keep(self.shard.ask.attachments())
+            await self._ctx.contents.keep(self.grant.request.ask)
         except BaseException:
             self._ctx.dispatch.settle(self.grant, NOTHING)
             raise
@@ -232,15 +232,15 @@ class Attempt:
             ctx.store.note(kept)
 
     async def ask(self, tell: Tell | None) -> Reply:
-        grant = self.grant
+        ctx, grant = self._ctx, self.grant
         if self.number and not grant.batch:  # else it is when its batch is
-            self._ctx.store.sent.mark(self.number)
+            ctx.store.sent.mark(self.number)
         if prefix := grant.permit.writes:
-            clock, poke = self._ctx.clock, self._ctx.dispatch.poke
-            tell = heard_first(grant.gauge, prefix, clock, poke, tell)
-        executor, name = self._ctx.executor, grant.traits.asked_as
-        reply = await executor.ask(name, grant.request, tell or tell_nobody)
-        return plausible(grant.traits, grant.request, reply)
+            tell = heard_first(grant.gauge, prefix, ctx.clock, ctx.dispatch.poke, tell)
+        name, request = grant.traits.asked_as, grant.request
+        reply = await ctx.executor.ask(name, request, tell or tell_nobody)
+        reply = plausible(grant.traits, request, reply)
+        return await ctx.contents.take_in(reply, request) if reply.files else reply
 
     # ── what came of it ──
 

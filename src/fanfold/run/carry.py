@@ -190,6 +190,7 @@ class Obtain:
         ctx, shard = self._ctx, self._shard
         hedge = shard.terms.hedge if shard.tell is None else None  # one stream of deltas, not two
         free = not shard.eligible.metered and shard.apart is None and shard.tell is None
+        free = free and shard.ask.files is None
         while True:
             demand = self._demand
             try:

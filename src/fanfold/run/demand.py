@@ -58,6 +58,12 @@ class Eligible(msgspec.Struct):
     tools: ToolUser | None = None
     clash: str = ""
 
+    def sent_to(self, answerer: str, ask: Ask) -> Ask:
+        """The ask as a member of this answerer is sent it."""
+        traits = (one.traits for one in self.candidates if one.traits.answerer == answerer)
+        found = next(traits, None)
+        return ask if found is None else for_member(ask, found)
+
     @property
     def unrecorded(self) -> bool:
         """A new run has nothing of theirs on record: functions, and the like."""

@@ -43,7 +43,7 @@ class HostClient(QueueClient):
             return f"{url}: its worker was told to end"
         if traits.id not in offer.members:
             return f"{url}: the roster there has no {traits.id}"
-        why = misfit(offer, traits.id, traits.answerer, (), WIRE)
+        why = misfit(offer, traits.id, traits.offered_as, (), WIRE)
         return f"{url}: {why}" if why else ""
 
 

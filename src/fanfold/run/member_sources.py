@@ -11,8 +11,10 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import Roster, RosterSettings, load_roster
+from fanfold.work.carried import FileTrouble, files_of
 from fanfold.work.check import described
-from fanfold.work.member import Member, Traits
+from fanfold.work.item import canonical, digest
+from fanfold.work.member import FILES_MARK, Member, Traits
 
 
 class MemberSource(Protocol):
@@ -56,13 +58,37 @@ class ListedMembers:
     given: frozenset[str] = frozenset()
 
     def __init__(
-        self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None
-    ) -> None:
-        self._roster, self._folder = roster, folder
+        self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None,
+        works: bool = False,
+    ) -> None:  # fmt: skip
+        """`works`: of a worker, which is sent the files that its members need."""
+        self._trouble: dict[str, BadInput] = {}
+        self._roster, self._folder = roster if works else self._with_files(roster, folder), folder
         self.settings = roster.settings.with_options(allow_paid, at_once)
-        self.traits: Mapping[str, Traits] = {id: e.traits for id, e in roster.entries.items()}
+        self.traits: Mapping[str, Traits] = {id: e.traits for id, e in self._roster.entries.items()}
+
+    def _with_files(self, roster: Roster, folder: Path) -> Roster:
+        """Who needs other files is another answerer."""
+        entries = dict(roster.entries)
+        for id, entry in roster.entries.items():
+            if entry.traits.patterns is None:
+                continue
+            try:
+                files = files_of(entry.traits.patterns, entry.fields.works_in(folder))
+            except FileTrouble as error:
+                what = f"member `{id}`: {error}"
+                self._trouble[id] = BadInput(what, file=roster.file, line=entry.line("inputs"))
+                continue
+            mark = f"{FILES_MARK}{digest(canonical(files.identity)).hex()}" if files.inputs else ""
+            answerer = entry.traits.answerer + mark
+            traits = msgspec.structs.replace(entry.traits, files=files, answerer=answerer)
+            entries[id] = msgspec.structs.replace(entry, traits=traits)
+        return msgspec.structs.replace(roster, entries=entries)
 
     def build(self, id: str) -> Member:
+        """BadInput: a key or a file that it needs is missing."""
+        if id in self._trouble:
+            raise self._trouble[id]
         self._roster.check_keys([id])
         return self._roster.build(id, folder=self._folder)
 

@@ -12,13 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fanfold.errors import MemberError, Terminal
+from fanfold.errors import InvalidReply, MemberError, StoreError, Terminal
 from fanfold.journal.queue import QueuedAsk, RunEnd
 from fanfold.members.agents.mirror import Mirror
 from fanfold.work.ask import Reply
 from fanfold.work.file_pieces import FilePiece
 from fanfold.work.member import Event, Request, Tell, Traits
-from fanfold.work.wire import decode_answer, encode_request
+from fanfold.work.wire import (
+    carried_by,
+    contents_folder,
+    decode_answer,
+    encode_request,
+    left_by,
+    read_carried,
+    unpack,
+)
 
 LOOK = 2.0  # seconds between looks at the workers, and at a queue that says nothing
 CLOSING = 10.0  # seconds for the last statements
@@ -83,11 +91,33 @@ class QueueClient:
         tell(Event("note", f"{traits.id} waits for a worker", {"member": traits.id}))
         if self.broken is not None:
             raise Terminal(f"the queue cannot be used: {self.broken}", scope="member")
+        await self._bring(request)
         ask = QueuedAsk(
-            request.span, traits.id, traits.answerer, traits.tags, encode_request(request)
+            request.span, traits.id, traits.offered_as, traits.tags, encode_request(request)
         )
         self._to_put.append(ask)
         return await self._answer(traits, request)
+
+    async def _bring(self, request: Request) -> None:
+        """What is in its files is in the queue, once for all asks, before the ask is."""
+        if not (hashes := carried_by(request)):
+            return
+        try:
+            for hash in await self.queue.lacking(hashes):
+                content = await asyncio.to_thread(read_carried, request, hash)
+                await self.queue.bring(hash, content)
+        except StoreError as error:
+            raise MemberError(f"its files could not be sent: {error}") from None
+
+    async def _fetch(self, request: Request, reply: Reply) -> None:
+        """What is in the files of an answer is here, by hash, before the answer counts."""
+        folder = contents_folder(request.store)
+        for hash in left_by(reply):
+            try:
+                content = await self.queue.content(hash, request.span)
+                await asyncio.to_thread(unpack, folder, hash, content)
+            except (MemberError, StoreError, OSError) as error:
+                raise InvalidReply(f"its outputs did not arrive: {error}") from None
 
     async def adopt(self, traits: Traits, request: Request) -> Reply:
         await self.open()
@@ -99,8 +129,7 @@ class QueueClient:
         waiting = self._waiting[span] = asyncio.get_running_loop().create_future()
         if traits.agent:
             self._agents[span] = items[0].id if items else ""
-            place = Path(request.store, "agents", *span.split(":"))
-            self._mirrors[span] = Mirror(place, self.where)
+            self._mirrors[span] = Mirror(Path(request.mirror), self.where, span)
         self._changed.set()
         try:
             answer = decode_answer(await waiting)
@@ -115,6 +144,8 @@ class QueueClient:
             self._mirrors.pop(span, None)
         if isinstance(answer, MemberError):
             raise answer
+        if answer.files or answer.branch is not None:
+            await self._fetch(request, answer)
         return answer
 
     def forget(self, span: str) -> None:

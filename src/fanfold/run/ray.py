@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fanfold.members.agents.mirror import Mirror
 from fanfold.run.ray_node import AgentActor, carry_out
 from fanfold.work.ask import Reply
 from fanfold.work.member import Event, Request, Tell, Traits
-from fanfold.work.wire import decode_answer, encode_request
+from fanfold.work.wire import contents_folder, decode_answer, encode_request
 
 SPACE = "fanfold"  # the namespace of actors
 LOOK = 2.0  # seconds between looks at an agent
@@ -74,7 +75,8 @@ class RayClient:
         if self.trouble:
             raise Terminal(self.trouble, scope="member")
         tell(Event("note", f"{traits.id} waits for a node", {"member": traits.id}))
-        given = (traits.id, traits.answerer, encode_request(request))
+        encoded = await asyncio.to_thread(partial(encode_request, request, whole=True))
+        given = (traits.id, traits.offered_as, encoded)
         needs = dict.fromkeys(traits.tags, A_TAG)
         if traits.agent:
             made: Any = self._ray.remote(AgentActor).options(
@@ -90,7 +92,7 @@ class RayClient:
         )
         ref = await asyncio.to_thread(lambda: task.remote(*given))
         try:
-            return _read(await self._got(ref))
+            return _read(await self._got(ref), request)
         except asyncio.CancelledError:
             with suppress(Exception):
                 self._ray.cancel(ref, force=True)
@@ -109,7 +111,7 @@ class RayClient:
     async def _agent(self, traits: Traits, request: Request, actor: Any) -> Reply:
         span, items = request.span, request.ask.items
         self._actors[span] = (items[0].id if items else "", actor)
-        mirror = Mirror(Path(request.store, "agents", *span.split(":")), "a node of Ray")
+        mirror = Mirror(Path(request.mirror), "a node of Ray", span)
         try:
             while True:
                 answer = await self._got(actor.answer.remote(LOOK))
@@ -117,7 +119,7 @@ class RayClient:
                     with suppress(OSError):
                         mirror.put(piece)
                 if answer is not None:
-                    return _read(answer)
+                    return _read(answer, request)
         except asyncio.CancelledError:
             actor.end.remote("the run was cancelled")
             raise
@@ -158,8 +160,8 @@ class RayClient:
             await asyncio.to_thread(self._ray.shutdown)
 
 
-def _read(answer: bytes) -> Reply:
-    read = decode_answer(answer)
+def _read(answer: bytes, request: Request) -> Reply:
+    read = decode_answer(answer, contents_folder(request.store))
     if isinstance(read, MemberError):
         raise read
     return read

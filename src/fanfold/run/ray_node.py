@@ -22,7 +22,7 @@ from fanfold.work.ask import Reply
 from fanfold.work.file_pieces import FilePiece
 from fanfold.work.folders import user_folder
 from fanfold.work.member import Request, tell_nobody
-from fanfold.work.wire import decode_request, encode_answer, unpacked
+from fanfold.work.wire import contents_folder, decode_request, encode_answer, unpacked
 
 ROSTER = "FANFOLD_ROSTER"
 
@@ -32,17 +32,18 @@ class NodeMembers:
 
     def __init__(self) -> None:
         found = find_roster(os.environ.get(ROSTER), None, Path.home())
-        self._source = ListedMembers(load_roster(found), found.parent, allow_paid=True)
+        self._source = ListedMembers(load_roster(found), found.parent, allow_paid=True, works=True)
         self.executor = LocalExecutor()
         self.files = user_folder("state") / "ray"
 
     def here(self, request: bytes) -> Request:
-        read = unpacked(decode_request(request), self.files / "contents")
+        read = unpacked(decode_request(request), contents_folder(str(self.files)))
         return msgspec.structs.replace(read, store=str(self.files), server="")
 
     async def ask(self, member: str, answerer: str, request: bytes) -> bytes:
         try:
-            return encode_answer(await self._ask(member, answerer, self.here(request)))
+            reply = await self._ask(member, answerer, self.here(request))
+            return encode_answer(reply, contents_folder(str(self.files)))
         except Exception as error:
             return encode_answer(error)
 

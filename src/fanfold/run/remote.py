@@ -6,6 +6,8 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Protocol
 
+import msgspec
+
 from fanfold.errors import BadInput
 from fanfold.journal import opening
 from fanfold.journal.places import scheme_of
@@ -73,7 +75,28 @@ class PlacedExecutor(LocalExecutor):
             self._remotes[traits.hosts] = self._remote(traits)
         remote = self._remotes[traits.hosts]
         self._placed[traits.id] = traits, remote
-        self._asks[traits.id] = partial(remote.ask, traits)
+        self._asks[traits.id] = partial(self._ask_elsewhere, traits.id)
+
+    async def _ask_elsewhere(self, member: str, request: Request, tell: Tell) -> Reply:
+        """An agent's worktree goes along, and comes back as a branch."""
+        traits, remote = self._placed[member]
+        if not traits.agent:
+            return await remote.ask(traits, request, tell)
+        request = await self._agent(member).packed(self._followed(member, request))
+        reply = await remote.ask(traits, request, tell)
+        await self._agent(member).bring_back(request.span, request.store, reply)
+        return reply
+
+    async def _adopt_elsewhere(self, member: str, request: Request) -> Reply:
+        traits, remote = self._placed[member]
+        if not traits.agent:
+            return await remote.adopt(traits, request)
+        reply = await remote.adopt(traits, self._followed(member, request))
+        await self._agent(member).bring_back(request.span, request.store, reply)
+        return reply
+
+    def _followed(self, member: str, request: Request) -> Request:
+        return msgspec.structs.replace(request, mirror=str(self.place_of(member, request)))
 
     def _remote(self, traits: Traits) -> Remote:
         if traits.hosts is not None:
@@ -110,8 +133,7 @@ class PlacedExecutor(LocalExecutor):
     def adopt(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply | None]:
         if member not in self._placed:
             return super().adopt(member, request, tell)
-        traits, remote = self._placed[member]
-        return remote.adopt(traits, request)
+        return self._adopt_elsewhere(member, request)
 
     def forget(self, member: str, span: str) -> None:
         if member in self._placed:

@@ -249,6 +249,17 @@ class SshQueue:
         found: list[FilePiece] = await self._call(calls.Shown(plain))
         return found
 
+    async def lacking(self, hashes: Collection[str]) -> list[str]:
+        found: list[str] = await self._call(calls.Lacking(tuple(hashes)))
+        return found
+
+    async def bring(self, hash: str, content: bytes, span: str = "") -> None:
+        await self._call(calls.Bring(hash, content))
+
+    async def content(self, hash: str, span: str = "") -> bytes | None:
+        found: bytes | None = await self._call(calls.Content(hash, span))
+        return found
+
     async def message(
         self, span: str, number: int, text: str, *, last: bool = False
     ) -> MessageState:

@@ -105,6 +105,8 @@ class TaskState:
             again = self.ctx.replies.may_ask_again(self.task.id)
             self.damage, self.discards = ("", known.row) if again else (known.damage, 0)
             return
+        if known.reply.files and not self._restored(known):
+            return
         self.ctx.counts.reused += 1
         self.step.reused += 1
         if not known.row:  # it stands with its outcome, and must stay there
@@ -115,6 +117,14 @@ class TaskState:
         self._judge(known.reply, known.member)
         if self.pending and self.task.terms.nature == "foreign":
             self.ctx.judgings.expect(self.mark())
+
+    def _restored(self, known: KnownReply) -> bool:
+        """What the reply left is in its place. An item that ended before may have been changed since: of
+        those only what is missing is put back."""
+        ctx, place = self.ctx, self.place
+        ended = place is not NOWHERE and ctx.outcomes.on_record(place, self.step, "passed")
+        ask = self.eligible.sent_to(known.answerer, self.ask)
+        return ctx.contents.restore(known.reply, ask, only_missing=ended)
 
     def _judge(self, reply: Reply, member: str) -> None:
         """By a gate and filter of our own at once, before the reply is on record."""

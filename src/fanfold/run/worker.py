@@ -12,7 +12,6 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,7 +24,15 @@ from fanfold.run.executor import LocalExecutor
 from fanfold.run.member_sources import MemberSource
 from fanfold.work.ask import Reply
 from fanfold.work.member import Request, tell_nobody
-from fanfold.work.wire import decode_request, encode_answer, unpacked
+from fanfold.work.wire import (
+    carried_by,
+    contents_folder,
+    decode_request,
+    encode_answer,
+    left_by,
+    unpack,
+    unpacked,
+)
 
 LOOK = 2.0  # seconds between looks at a queue that says nothing
 HELD = 5.0  # seconds between looks at what it holds
@@ -197,6 +204,10 @@ class Worker:
             answer = await self._cancelled(ask)
         except Exception as error:
             answer = error
+        try:
+            await self._send_back(ask.span, answer)
+        except (StoreError, OSError) as error:
+            answer = MemberError(f"{ask.member}: its files could not be sent: {error}", lost=True)
         if (followed := self._followed.pop(ask.span, None)) is not None:
             with suppress(StoreError):
                 await self._show([followed])
@@ -220,7 +231,7 @@ class Worker:
             return error
 
     async def _ask(self, ask: TakenAsk) -> Reply:
-        request = self._here(decode_request(ask.request))
+        request = await self._arrived(self._here(decode_request(ask.request)))
         if ask.member not in self._executor.opened:
             try:
                 await self._executor.open(ask.member)
@@ -236,9 +247,23 @@ class Worker:
 
     def _here(self, request: Request) -> Request:
         """Its files, and those of what it starts, are on this machine."""
-        request = unpacked(request, Path(self._files) / "contents")
         server = opening.server(self._options.queue)
         return msgspec.structs.replace(request, store=self._files, server=server)
+
+    async def _arrived(self, request: Request) -> Request:
+        """What is in its files is on this machine too, by hash."""
+        folder = contents_folder(self._files)
+        for hash in carried_by(request):
+            if not (folder / hash).exists():
+                content = await self._queue.content(hash)
+                await asyncio.to_thread(unpack, folder, hash, content)
+        return unpacked(request, folder)
+
+    async def _send_back(self, span: str, answer: Reply | Exception) -> None:
+        """What is in the files of an answer is in the queue before the answer is."""
+        for hash in left_by(answer) if isinstance(answer, Reply) else ():
+            file = contents_folder(self._files) / hash
+            await self._queue.bring(hash, await asyncio.to_thread(file.read_bytes), span)
 
     # ── what an earlier worker left ──
 

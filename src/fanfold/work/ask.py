@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fanfold.work.carried import AskFiles, BranchBundle, CarriedFile
 from fanfold.work.excerpt import excerpt
 from fanfold.work.item import Item, canonical, digest
 from fanfold.work.media import Attachment, with_parts
@@ -142,7 +143,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     """`messages` is the rendered prompt; `turns` is what kick-backs added (a reply, the reasons).
     `tools` are only for members that take them (`Traits.takes_tools`). `shared`: so many characters
     at its beginning are those of other asks too, which a service may keep; -1: it is to keep nothing. Not
-    part of the key."""
+    part of the key. `files`: what whoever works on it needs and is to leave, of commands and agents."""
 
     messages: tuple[Message, ...] = ()
     items: tuple[Item, ...] = ()
@@ -152,6 +153,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     sample: int = 0
     tools: Tools | None = None
     shared: int = 0
+    files: AskFiles | None = None
 
     def key(self, takes: Takes) -> bytes:
         """Content hash: the same content has the same key, in any order, in any run.
@@ -178,6 +180,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
                 whole += canonical(item.data)
         if attached:
             whole += _encode(attached)
+        if self.files is not None:
+            whole += _encode(self.files.identity)
         return blake2b(whole, digest_size=16).digest()
 
     def _texts(self) -> tuple[Message, ...]:
@@ -187,6 +191,10 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     def attachments(self) -> tuple[Attachment, ...]:
         """All files in it."""
         return tuple([part for message in self.messages for part in message.parts])
+
+    @property
+    def holds_files(self) -> bool:
+        return self.files is not None or any(message.parts for message in self.messages)
 
     def conversation(self) -> tuple[Message, ...]:
         return self.messages + self.turns if self.turns else self.messages
@@ -266,7 +274,8 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`data` is the parsed answer when a schema was asked for or a function returned a value.
     With `calls` it is not an answer yet: tools are called first. `unusable`: what is wrong with the
     usage or cost that was reported, which is left out then. `reason`: why it ended, as the service
-    calls it, where that is not one of `Finish`."""
+    calls it, where that is not one of `Finish`. `files`: the outputs that were asked for. `branch`: what an
+    agent on another machine did in its worktree there."""
 
     text: str = ""
     data: Any = None
@@ -277,6 +286,8 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     calls: tuple[Call, ...] = ()
     unusable: str = ""
     reason: str = ""
+    files: tuple[CarriedFile, ...] = ()
+    branch: BranchBundle | None = None
 
     @property
     def value(self) -> Any:

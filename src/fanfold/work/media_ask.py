@@ -9,6 +9,7 @@ import msgspec
 
 from fanfold.errors import Terminal
 from fanfold.work.ask import Ask, Message
+from fanfold.work.carried import FileTrouble
 from fanfold.work.media import Attachment, MediaKind, read_content
 from fanfold.work.media_files import page_texts
 from fanfold.work.member import Traits
@@ -47,8 +48,10 @@ def kinds_in(ask: Ask) -> tuple[MediaKind, ...]:
 
 
 def for_member(ask: Ask, traits: Traits) -> Ask:
-    """The ask as this member is sent it: PDFs that it does not take are texts. Terminal: it cannot be
-    sent the others."""
+    """The ask as this member is sent it: PDFs that it does not take are texts, and the files that it needs
+    itself go along. Terminal: it cannot be sent the others."""
+    if ask.files is not None or traits.files is not None:
+        ask = _with_files(ask, traits)
     kinds = kinds_in(ask)
     if not kinds or traits.takes == "items" or set(kinds) <= set(traits.media):
         return ask
@@ -57,6 +60,20 @@ def for_member(ask: Ask, traits: Traits) -> Ask:
     if traits.kind == "replay":
         return ask
     return msgspec.structs.replace(ask, messages=tuple(map(_in_words, ask.messages)))
+
+
+def _with_files(ask: Ask, traits: Traits) -> Ask:
+    if not traits.takes_files:
+        why = f"`inputs` and `outputs` are for commands and agents, not for {traits.id}"
+        raise Terminal(why, scope="ask")
+    own = traits.files
+    if ask.files is None and own is not None and not (own.inputs or own.outputs):
+        return ask
+    try:
+        files = own if ask.files is None else ask.files.joined(own)
+    except FileTrouble as error:
+        raise Terminal(f"{traits.id}: {error}", scope="ask") from None
+    return msgspec.structs.replace(ask, files=files)
 
 
 def _in_words(message: Message) -> Message:

@@ -11,6 +11,7 @@ import msgspec
 
 from fanfold.price import Price, price_text
 from fanfold.work.ask import Ask, Reply, Takes
+from fanfold.work.carried import AskFiles, FilePatterns
 from fanfold.work.media import MediaKind, read_content
 from fanfold.work.tool import StatedTools
 
@@ -18,6 +19,8 @@ Tier = Literal["local", "subscription", "paid"]
 PARENT, STORE = "FANFOLD_PARENT", "FANFOLD_STORE"
 """The variables by which a process that a member starts knows the span and the store it is for."""
 
+FILES_MARK = "+files:"
+"""What parts an answerer from the digest of the files that it needs."""
 MAX_BYTES = 32_000_000
 """The largest answer of a member that is read, unless its roster states another limit."""
 
@@ -54,6 +57,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     if a worker asks it, on another machine, which has all of `tags`; "ssh" if one of `hosts` does; "batch"
     if its batch service does; "" if this process does. `tools`: what it may use, where a step does not say
     otherwise. `batch`: what that service asks, as a part of the price; None where there is none.
+    `patterns`: the files that it needs and leaves, as they are stated; `files`: those that there are.
     """
 
     id: str
@@ -90,16 +94,28 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     hosts: SshHosts | None = None
     tools: StatedTools | None = None
     batch: float | None = None
+    patterns: FilePatterns | None = None
+    files: AskFiles | None = None
 
     def __post_init__(self) -> None:
-        """What leaves this machine is on record before, whatever it costs."""
-        if self.at:
+        """What leaves this machine, or leaves files, is on record before, whatever it costs."""
+        if self.at or (self.patterns is not None and self.patterns.outputs):
             msgspec.structs.force_setattr(self, "metered", True)
 
     @property
     def asked_as(self) -> str:
         """By which name an executor knows it: the batch service of a member is asked otherwise."""
         return f"{self.id} by batch" if self.at == "batch" else self.id
+
+    @property
+    def takes_files(self) -> bool:
+        """It works on files of a folder."""
+        return self.agent or self.kind == "command"
+
+    @property
+    def offered_as(self) -> str:
+        """Its answerer as a worker has it, which is sent the files that it needs."""
+        return self.answerer.partition(FILES_MARK)[0]
 
     @property
     def price_text(self) -> str:
@@ -145,7 +161,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     where the service keeps that at a lower price; about `shared` tokens. Files are not in `body`: each
     has a mark there, `\\0HASH\\0`, which no JSON can hold, in the place of its content as base64
     (`filled`). `contents`: what is in them, where they go to another machine. `queue`: what it was put
-    into, where that is looked for. `batch`: for a batch service.
+    into, where that is looked for. `batch`: for a batch service. `mirror`: the folder in which an agent of
+    another machine is followed.
     """
 
     ask: Ask
@@ -163,6 +180,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     contents: dict[str, bytes] = {}
     queue: str = ""
     batch: BatchAsk | None = None
+    mirror: str = ""
 
     @property
     def has_files(self) -> bool:
@@ -249,4 +267,12 @@ class Adopts(Protocol):
 
     def set_cap(self, usd: float) -> None:
         """What it may spend, from its next start on."""
+        ...
+
+    async def packed(self, request: Request) -> Request:
+        """For another machine: with what a worktree there begins with."""
+        ...
+
+    async def bring_back(self, span: str, store: str, reply: Reply) -> None:
+        """What it did in a worktree on another machine is a branch here."""
         ...

@@ -21,7 +21,7 @@ from fanfold.errors import (
     Transient,
 )
 from fanfold.work.ask import Ask, Message, Reply, Usage
-from fanfold.work.files import replacing
+from fanfold.work.carried import CarriedFile, FileTrouble, keep_content, read_input
 from fanfold.work.media import content_hash, read_content
 from fanfold.work.member import Request
 from fanfold.work.raised import error_text
@@ -48,8 +48,11 @@ class WireError(msgspec.Struct, frozen=True, omit_defaults=True, tag="error"):
     reset_after: float | None = None
 
 
-class WireReply(msgspec.Struct, frozen=True, tag="reply"):
+class WireReply(msgspec.Struct, frozen=True, omit_defaults=True, tag="reply"):
+    """`contents`: what is in its files, where nobody keeps that for it."""
+
     reply: Reply
+    contents: dict[str, bytes] = {}
 
 
 _encode = msgspec.json.Encoder().encode
@@ -57,30 +60,70 @@ _request = msgspec.json.Decoder(Request).decode
 _answer = msgspec.json.Decoder(WireReply | WireError).decode
 
 
-def encode_request(request: Request) -> bytes:
-    """Files go along by what is in them."""
-    contents = {one.hash: read_content(one) for one in request.ask.attachments()}
+def encode_request(request: Request, *, whole: bool = False) -> bytes:
+    """`whole`: what is in its files goes along; else whoever gets it asks for that by hash."""
+    contents = {hash: read_carried(request, hash) for hash in carried_by(request)} if whole else {}
     return _encode(msgspec.structs.replace(
-        request, ask=_moved(request.ask, ""), store="", server="", contents=contents
+        request, ask=_moved(request.ask, ""), store="", server="", contents=contents, mirror=""
     ))  # fmt: skip
 
 
+def carried_by(request: Request) -> list[str]:
+    """The hashes of all that goes along: files in its messages, inputs, a repository."""
+    found = [one.hash for one in request.ask.attachments()]
+    files = request.ask.files
+    if files is not None:
+        found += [one.hash for one in files.inputs if not files.shared]
+        found += [files.repository.bundle] if files.repository and files.repository.bundle else []
+    return list(dict.fromkeys(found))
+
+
+def read_carried(request: Request, hash: str) -> bytes:
+    """What is in one of them, on the machine that asks. Terminal: it was changed."""
+    for one in request.ask.attachments():
+        if one.hash == hash:
+            return read_content(one)
+    files = request.ask.files
+    assert files is not None
+    for input in files.inputs:
+        if input.hash == hash:
+            return _read_input(files.folder, input)
+    return contents_folder(request.store).joinpath(hash).read_bytes()
+
+
+def _read_input(folder: str, one: CarriedFile) -> bytes:
+    try:
+        return read_input(Path(folder), one)
+    except FileTrouble as error:
+        raise Terminal(str(error), scope="ask") from None
+
+
+def contents_folder(store: str) -> Path:
+    """Where what is in files is kept by hash, in the folder of a store or of a worker."""
+    return Path(store, "contents")
+
+
 def unpacked(request: Request, folder: Path) -> Request:
-    """A request from elsewhere, with its files in a folder of this machine."""
-    if not request.contents:
-        return request
-    folder.mkdir(parents=True, exist_ok=True)
+    """A request from elsewhere, with its files in a folder of this machine; those that came with it are
+    put there."""
     for hash, content in request.contents.items():
-        if content_hash(content) != hash:
-            raise Terminal("a file of the ask was damaged on its way", scope="ask")
-        if not (folder / hash).exists():
-            with replacing(folder / hash, mode=0o600) as stream:
-                stream.write(content)
+        unpack(folder, hash, content)
     return msgspec.structs.replace(request, ask=_moved(request.ask, str(folder)), contents={})
+
+
+def unpack(folder: Path, hash: str, content: bytes | None) -> None:
+    """MemberError: it is not there any more, or not what was sent."""
+    if content is None or content_hash(content) != hash:
+        raise MemberError("a file was damaged or lost on its way")
+    keep_content(folder, hash, content)
 
 
 def _moved(ask: Ask, folder: str) -> Ask:
     """The same, with its files in another folder, under their hashes; "": nowhere."""
+    if ask.files is not None:
+        here = ask.files.folder if ask.files.shared else ""
+        files = msgspec.structs.replace(ask.files, folder=here, contents=folder)
+        ask = msgspec.structs.replace(ask, files=files)
     if not ask.attachments():
         return ask
 
@@ -98,14 +141,30 @@ def decode_request(data: bytes) -> Request:
     return _request(data)
 
 
-def encode_answer(answer: Reply | Exception) -> bytes:
-    return _encode(WireReply(answer) if isinstance(answer, Reply) else _error(answer))
+def encode_answer(answer: Reply | Exception, contents: Path | None = None) -> bytes:
+    """`contents`: the folder with what is in its files, which go along."""
+    if not isinstance(answer, Reply):
+        return _encode(_error(answer))
+    hashes = left_by(answer) if contents is not None else []
+    return _encode(WireReply(answer, {one: (contents / one).read_bytes() for one in hashes}))  # type: ignore[operator]
 
 
-def decode_answer(data: bytes) -> Reply | MemberError:
-    """An error is returned, for the executor to raise."""
+def left_by(reply: Reply) -> list[str]:
+    """The hashes of what came back: outputs, a branch."""
+    found = [one.hash for one in reply.files]
+    found += [reply.branch.bundle] if reply.branch is not None and reply.branch.bundle else []
+    return list(dict.fromkeys(found))
+
+
+def decode_answer(data: bytes, contents: Path | None = None) -> Reply | MemberError:
+    """An error is returned, for the executor to raise. `contents`: where files that came along are put."""
     answer = _answer(data)
-    return answer.reply if isinstance(answer, WireReply) else _raised(answer)
+    if isinstance(answer, WireError):
+        return _raised(answer)
+    for hash, content in answer.contents.items() if contents is not None else ():
+        unpack(contents, hash, content)  # type: ignore[arg-type]
+    reply: Reply = answer.reply
+    return reply
 
 
 def _error(error: Exception) -> WireError:

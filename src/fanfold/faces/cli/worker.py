@@ -55,7 +55,7 @@ def worker(queue: str, roster: str | None, slots: int, tags: tuple[str, ...], st
     Keys stay here. Ctrl-C or SIGTERM finishes what is under way; a second one cancels it.
     """
     found = find_roster(roster, None, Path.cwd())
-    source = ListedMembers(load_roster(found), found.parent, allow_paid=True)
+    source = ListedMembers(load_roster(found), found.parent, allow_paid=True, works=True)
     if stdio:
         run_sync(serve_stdio(source, queue_folder(found), slots, tags))
         return

@@ -204,6 +204,15 @@ def submissions(db: PostgresConnection) -> None:
     db.script(_SUBMISSIONS)
 
 
+def carried_files(db: PostgresConnection) -> None:
+    """What is in files of asks for workers, by hash; and, with the span of an ask, of its answer."""
+    db.script(
+        """create table carried (
+            span text collate "C" not null, hash text collate "C" not null, at float8 not null,
+            content bytea not null, primary key (span, hash));"""
+    )
+
+
 MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     first,
     queue,
@@ -215,4 +224,5 @@ MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     tags_of_runs,
     attached_files,
     submissions,
+    carried_files,
 ]

@@ -29,6 +29,7 @@ from fanfold.journal.postgres.connection import (
 from fanfold.journal.postgres.home import OUTAGE, prepare
 from fanfold.journal.postgres.sessions import NOW, LeasedSessions
 from fanfold.journal.queue import (
+    KEPT_DAYS,
     WIRE,
     HeldByWorker,
     MessageState,
@@ -82,7 +83,12 @@ told as (select count(pg_notify('fanfold_' || worker, 'cancel'))
 select span from stopped, told where state = 'withdrawn'"""
 _FORGET = """
 with done as (delete from pieces where span = any($1)),
-said as (delete from messages where span = any($1)) delete from asks where span = any($1)"""
+said as (delete from messages where span = any($1)),
+kept as (delete from carried where span = any($1)) delete from asks where span = any($1)"""
+_LACKING = f"update carried set at = {NOW} where span = '' and hash = any($1) returning hash"
+_BRING = f"""
+insert into carried values ($1, $2, {NOW}, $3)
+on conflict (span, hash) do update set at = excluded.at, content = excluded.content"""
 _SHOWN = """
 select p.span, p.name, p.at, p.data from pieces p join asks a on a.span = p.span
   left join unnest($2::text[], $3::text[], $4::bigint[]) as h(span, name, size)
@@ -132,7 +138,10 @@ class PostgresQueue:
         tried = asyncio.Event()
         self._listening = asyncio.create_task(self._listen(channels, tried))
         await tried.wait()
-        if worker is not None:
+        if worker is None:
+            old = f"at < {NOW} - {KEPT_DAYS * 86400}"
+            await self._execute(f"delete from carried where span = '' and {old}")
+        else:
             w = worker
             await self._execute(
                 f"delete from workers where since < {NOW} - 86400 and id not in (select id from sessions)"
@@ -190,6 +199,18 @@ class PostgresQueue:
         columns = [list(column) for column in zip(*known, strict=True)] or [[], [], []]
         rows = await self._execute(_SHOWN, self.session, *columns)
         return [FilePiece(*row) for row in rows]
+
+    async def lacking(self, hashes: Collection[str]) -> list[str]:
+        has = {hash for (hash,) in await self._execute(_LACKING, list(hashes))}
+        return [hash for hash in hashes if hash not in has]
+
+    async def bring(self, hash: str, content: bytes, span: str = "") -> None:
+        await self._execute(_BRING, span, hash, content)
+
+    async def content(self, hash: str, span: str = "") -> bytes | None:
+        question = "select content from carried where span = $1 and hash = $2"
+        rows = await self._execute(question, span, hash)
+        return bytes(rows[0][0]) if rows else None
 
     async def message(
         self, span: str, number: int, text: str, *, last: bool = False

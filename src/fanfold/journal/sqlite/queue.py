@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from fanfold.journal.queue import (
+    KEPT_DAYS,
     WIRE,
     HeldByWorker,
     MessageState,
@@ -52,6 +53,8 @@ create table if not exists pieces (
 create table if not exists messages (
   span text not null, number integer not null, text text not null, state text not null default 'waiting',
   primary key (span, number));
+create table if not exists carried (
+  span text not null, hash text not null, at real not null, content blob not null, primary key (span, hash));
 """
 _IN = "in (select value from json_each(?))"
 _PUT = (
@@ -97,6 +100,8 @@ class FolderQueue:
         self._listen()
         if worker is None:
             await self._execute("insert into ends values (?)", self.session)
+            old = time.time() - KEPT_DAYS * 86400
+            await self._execute("delete from carried where span = '' and at < ?", old)
             return
         known = [id for (id,) in await self._execute("select id from workers")]
         gone = [id for id in known if not self.sessions.alive(id)]
@@ -162,9 +167,8 @@ class FolderQueue:
         listed = _listed(spans)
 
         def work(db: sqlite3.Connection) -> None:
-            db.execute(f"delete from asks where span {_IN}", (listed,))
-            db.execute(f"delete from pieces where span {_IN}", (listed,))
-            db.execute(f"delete from messages where span {_IN}", (listed,))
+            for table in ("asks", "pieces", "messages", "carried"):
+                db.execute(f"delete from {table} where span {_IN}", (listed,))
 
         await self._transact(work)
 
@@ -204,6 +208,19 @@ class FolderQueue:
         }
         rows = await self._execute(question, self.session, msgspec.json.encode(known).decode())
         return [FilePiece(*row) for row in rows]
+
+    async def lacking(self, hashes: Collection[str]) -> list[str]:
+        statement = f"update carried set at = ? where span = '' and hash {_IN} returning hash"
+        has = {hash for (hash,) in await self._execute(statement, time.time(), _listed(hashes))}
+        return [hash for hash in hashes if hash not in has]
+
+    async def bring(self, hash: str, content: bytes, span: str = "") -> None:
+        put = "insert or replace into carried values (?, ?, ?, ?)"
+        await self._execute(put, span, hash, time.time(), content)
+
+    async def content(self, hash: str, span: str = "") -> bytes | None:
+        question = "select content from carried where span = ? and hash = ?"
+        return next((row[0] for row in await self._execute(question, span, hash)), None)
 
     async def message(
         self, span: str, number: int, text: str, *, last: bool = False

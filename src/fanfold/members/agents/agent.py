@@ -15,6 +15,15 @@ import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, CalledOff, MemberError, Terminal, Transient
 from fanfold.members.agents import messages
+from fanfold.members.agents.agent_files import (
+    AgentFolders,
+    WorkSite,
+    at_home,
+    made_site,
+    packed_request,
+    site_in,
+    with_files,
+)
 from fanfold.members.agents.continuing import EarlierSession, earlier_session
 from fanfold.members.agents.dialect import (
     CommandLine,
@@ -29,14 +38,16 @@ from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.hosting import Host, NotHosted, find, start
 from fanfold.members.agents.logs import SpendingFiles, Tail
-from fanfold.members.agents.parents import INDEX, Parents
+from fanfold.members.agents.parents import INDEX
 from fanfold.members.agents.program_settings import references
+from fanfold.members.agents.remote_worktree import take_branch
 from fanfold.members.agents.worker import ERRORS, LOG, OUTPUT, Exit, Spec, Why
-from fanfold.members.agents.worktree import make_worktree
 from fanfold.members.entry import ScriptedEntry, for_scripts, state
 from fanfold.members.kinds import BuildContext
+from fanfold.members.work_folder import outputs_of, without_outputs
 from fanfold.price import dollars, nanos
 from fanfold.work.ask import Ask, Reply, Schema
+from fanfold.work.carried import FileTrouble
 from fanfold.work.check import described
 from fanfold.work.member import PARENT, STORE, Event, Request, Tell, Traits, tell_nobody
 from fanfold.work.nearest import remedy
@@ -55,9 +66,12 @@ P = ParamSpec("P")
 
 class _BuiltFields(AgentFields, frozen=True, kw_only=True):
     def build(self, traits: Traits, context: BuildContext) -> Agent:
-        folder = context.folder / Path(self.folder).expanduser()
+        folder = self.works_in(context.folder)
         place = (folder / self.place).absolute() if self.place else None
-        site = AgentFolders(folder.absolute(), place, self.isolation, context.hidden)
+        site = AgentFolders(
+            folder.absolute(), place, self.isolation, context.hidden, self.files == "shared",
+            self.remote or "",
+        )  # fmt: skip
         return Agent(traits, self, DIALECTS[self.kind], site)
 
 
@@ -94,16 +108,6 @@ def _constructor(
 
 
 agent = _constructor(AgentFields)
-
-
-class AgentFolders(msgspec.Struct, frozen=True):
-    """Where an agent works. `place`: its own folder, for all its workers one after the other, as in
-    a fleet; None: each has one in the store. `hidden`: variables that it must not see."""
-
-    folder: Path
-    place: Path | None = None
-    isolation: Literal["none", "worktree"] = "none"
-    hidden: frozenset[str] = frozenset()
 
 
 class Agent:
@@ -151,17 +155,21 @@ class Agent:
         return msgspec.structs.replace(self._fields, max_budget_usd=lower)
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
-        place = self.place_of(request.span, request.store)
-        folder, parents = self._site.folder, self._parents(request, place)
-        earlier = self._earlier(request)
+        earlier, id = self._earlier(request), self._traits.id
         if earlier is not None:
-            folder = Path(earlier.folder)
-        elif self._site.isolation == "worktree":
-            store, id = Path(request.store), self._traits.id
-            begin = () if parents is None else tuple(parents.branches())
-            folder = await asyncio.to_thread(make_worktree, folder, store, request.span, id, begin)
-        host = await self._start(request, place, folder, earlier)
-        return await self._watch(host, tell)
+            site = site_in(Path(earlier.folder), self._site, request)
+        else:
+            site = await asyncio.to_thread(made_site, self._site, request, id)
+        host = await self._start(request, site, earlier)
+        return await self._watch(host, tell, request.store)
+
+    async def packed(self, request: Request) -> Request:
+        return await asyncio.to_thread(packed_request, self._site, request, self._traits.id)
+
+    async def bring_back(self, span: str, store: str, reply: Reply) -> None:
+        if (back := reply.branch) is not None:
+            folder, id = self._site.folder, self._traits.id
+            await asyncio.to_thread(take_branch, folder, Path(store), span, id, back)
 
     def _earlier(self, request: Request) -> EarlierSession | None:
         """The session that it is to continue; it does not begin from zero instead."""
@@ -172,12 +180,6 @@ class Agent:
         except (BadInput, OSError) as error:
             text = f"{self._traits.id}: its session cannot be continued: {error}"
             raise Terminal(text, scope="ask") from None
-
-    def _parents(self, request: Request, place: Path) -> Parents | None:
-        """Of a fleet's worker; None: it has none."""
-        if self._site.place is None:
-            return None
-        return Parents(request.ask, place, Path(request.store)) or None
 
     # ── a worker that was started before ──
 
@@ -203,7 +205,7 @@ class Agent:
         if host is None:
             return None
         try:
-            return await self._watch(host, tell)
+            return await self._watch(host, tell, store)
         except MemberError as error:
             if error.lost and not host.may_have_begun():
                 raise CalledOff(f"{self._traits.id}: its process died before it began") from None
@@ -233,15 +235,16 @@ class Agent:
     # ── one worker ──
 
     async def _start(
-        self, request: Request, place: Path, folder: Path, earlier: EarlierSession | None
+        self, request: Request, site: WorkSite, earlier: EarlierSession | None
     ) -> Host:
         ask, traits, fields = request.ask, self._traits, self._granted(request)
+        place, folder = self.place_of(request.span, request.store), site.folder
         if earlier is not None:
             fields = msgspec.structs.replace(fields, session=earlier.session)
         session = str(uuid.uuid4())
         label = ask.items[0].id if ask.items else traits.id
         given = Start(ask, str(folder), str(place), session, label)
-        words = _told(self._dialect.words(traits, fields, given), request, earlier)
+        words = _told(self._dialect.words(traits, fields, given), request, earlier, folder)
         spec = Spec(
             span=request.span, id=label, dialect=self._dialect.name, words=words.words,
             folder=str(folder), model=traits.model, session=fields.session or session,
@@ -250,10 +253,12 @@ class Agent:
             schema=None if ask.schema is None else ask.schema.definition,
             bounds=self._dialect.bounds(traits, fields), begun=time.time(),
             resumed=fields.session is not None, listens=words.listens,
+            outputs=outputs_of(request, folder),
+            repository=None if ask.files is None else ask.files.repository,
         )  # fmt: skip
         try:
-            self._make_room(request, place, words)
-            return await start(place, spec, words.stdin, self._environment(request, place))
+            _make_room(site, place, words)
+            return await start(place, spec, words.stdin, self._environment(request, site))
         except OSError as error:
             raise self._not_started(error, words.words[0]) from None
         except (AlreadyRunning, NotHosted) as error:
@@ -263,30 +268,20 @@ class Agent:
                 host.kill("cancelled", "the run was cancelled")
             raise
 
-    def _make_room(self, request: Request, place: Path, words: CommandLine) -> None:
-        """What must be there before it starts: files that its words name, a place for its output,
-        what its parents left."""
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._site.place is not None:
-            (place / OUTPUT).mkdir(exist_ok=True)
-        if (parents := self._parents(request, place)) is not None:
-            parents.write()
-        for name, content in words.files.items():
-            (place / name).write_bytes(content)
-
-    def _environment(self, request: Request, place: Path) -> dict[str, str]:
+    def _environment(self, request: Request, site: WorkSite) -> dict[str, str]:
         unseen = self._site.hidden - references(self._fields.env)
         shown = {name: value for name, value in os.environ.items() if name not in unseen}
         made = self._dialect.environment(shown, self._traits, self._fields)
         made |= {PARENT: request.span, STORE: request.server or request.store}
-        if self._site.place is not None:
-            made |= {"WORKER_ID": self._traits.id, "FLEET_ROOT": str(self._site.folder),
-                     "WORKER_OUTPUT_DIR": str(place / OUTPUT)}  # fmt: skip
-        if self._parents(request, place) is not None:
-            made["WORKER_PARENTS"] = str(place / INDEX)
+        if site.home is not None:
+            root = site.folder if self._site.place is None else self._site.folder
+            made |= {"WORKER_ID": self._traits.id, "FLEET_ROOT": str(root),
+                     "WORKER_OUTPUT_DIR": str(site.home / OUTPUT)}  # fmt: skip
+            if site.parents is not None:
+                made["WORKER_PARENTS"] = str(site.home / INDEX)
         return made
 
-    async def _watch(self, host: Host, tell: Tell) -> Reply:
+    async def _watch(self, host: Host, tell: Tell, store: str) -> Reply:
         """Until it has ended. If the ask is cancelled it is ended, and what its last call took is
         unknown."""
         self._running.add(host)
@@ -305,7 +300,11 @@ class Agent:
             session = reader.reading.session or host.spec.session
             text = f"{self._traits.id}: ended without a result; its session is {session}"
             raise MemberError(text, lost=True)
-        return self._concluded(host, reader.reading, exit)
+        reply = self._concluded(host, reader.reading, exit)
+        try:
+            return await asyncio.to_thread(with_files, self._traits.id, reply, spec, Path(store))
+        except FileTrouble as trouble:
+            raise without_outputs(self._traits.id, reply, trouble) from None
 
     def _concluded(self, host: Host, reading: WorkerReading, exit: Exit) -> Reply:
         schema = None if host.spec.schema is None else Schema.of(host.spec.schema)
@@ -352,9 +351,20 @@ class Agent:
         return Transient(text)
 
 
-def _told(words: CommandLine, request: Request, earlier: EarlierSession | None) -> CommandLine:
+def _make_room(site: WorkSite, place: Path, words: CommandLine) -> None:
+    """What must be there before it starts: files that its words name, a place for its output, what its
+    parents left."""
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    site.make_home()
+    for name, content in words.files.items():
+        (place / name).write_bytes(content)
+
+
+def _told(
+    words: CommandLine, request: Request, earlier: EarlierSession | None, folder: Path
+) -> CommandLine:
     """With what an operator has said of this start."""
-    text = words.stdin.decode("utf-8", "surrogatepass")
+    text = at_home(words.stdin, request.ask.files, folder).decode("utf-8", "surrogatepass")
     text = text if earlier is None else earlier.prompt(text)
     said = "\n\n".join((text, *request.start.messages))
     return msgspec.structs.replace(words, stdin=said.encode("utf-8", "surrogatepass"))

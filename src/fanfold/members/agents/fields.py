@@ -12,11 +12,20 @@ import msgspec
 from fanfold import price
 from fanfold.members.agents.program_settings import pricing_model
 from fanfold.members.agents.worker import Effort, Overrun, Sandbox, WorkerType
-from fanfold.members.kinds import BuildContext, MemberFields, Texts, Version, check_variables
+from fanfold.members.kinds import (
+    BuildContext,
+    Carrying,
+    MemberFields,
+    Texts,
+    Version,
+    check_variables,
+    file_patterns,
+    read_patterns,
+)
 from fanfold.price import Price
 from fanfold.work.media import MediaKind
 from fanfold.work.member import MemberLimits, Traits
-from fanfold.work.reader import Count, Positive, Text, listed
+from fanfold.work.reader import Count, Misfit, Positive, Text, listed
 
 
 class AgentFields(MemberFields, frozen=True, kw_only=True):
@@ -27,8 +36,9 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
     instead. `max_budget_usd`: as it is given to the program. `overrun`: what its last call may take
     above that is reserved too, or allowed without. `silence`: seconds without output, then it is
     ended. `session`: the program's own session to continue. `mcp`: a file, or JSON. `folder`: where
-    it works; `place`: where it leaves its log, else in a folder of the store. It may work for hours,
-    and writes whole files.
+    it works; `place`: where it leaves its log, else in a folder of the store. `remote`: the git remote from
+    which another machine takes the repository of a worktree, else it is sent a bundle. It may work for
+    hours, and writes whole files.
     """
 
     timeout: Positive = 0.0
@@ -47,6 +57,10 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
     folder: Text = ""
     place: Text = ""
     isolation: Literal["none", "worktree"] = "none"
+    remote: Text | None = None
+    inputs: Texts = ()
+    outputs: Texts = ()
+    files: Carrying = "carried"
     version: Version | None = None
     fallback_model: Text | None = None
     tools: Texts | None = None
@@ -63,6 +77,10 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
         check_variables(self.env, "env")
         if self.tools is not None:
             self.put(tools=listed(self.tools))
+        self.put(inputs=read_patterns(self.inputs, "inputs"))
+        self.put(outputs=read_patterns(self.outputs, "outputs"))
+        if self.remote is not None and (self.remote.startswith("-") or self.isolation == "none"):
+            raise Misfit("`remote` is a git URL, and goes with `isolation: worktree`", "remote")
 
     def traits(self, roster: Path) -> Traits:
         """Its model is paid for wherever the agent runs. `@run`: without a version its replies serve
@@ -79,7 +97,11 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
             model=self.model, shared=self.version is not None,
             price=price.lookup(model, self.priced_as) if known is None else known,
             bounded=self.max_budget_usd is not None or self.max_turns is not None,
+            patterns=file_patterns(self.inputs, self.outputs, self.files),
         )  # fmt: skip
+
+    def works_in(self, folder: Path) -> Path:
+        return folder / Path(self.folder).expanduser()
 
     @property
     def usual_media(self) -> tuple[MediaKind, ...]:

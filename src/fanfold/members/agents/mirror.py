@@ -6,6 +6,7 @@ Files only grow; the records among them are written once. What is sent twice lan
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import msgspec
 
 from fanfold.members.agents.dialect import LogReader
 from fanfold.members.agents.dialects import DIALECTS
+from fanfold.members.agents.hosting import rotate
 from fanfold.members.agents.logs import Tail, meter_files
 from fanfold.members.agents.worker import (
     ERRORS,
@@ -79,8 +81,13 @@ class Followed:
 class Mirror:
     """The near end: a folder as the agent's own, but for `where`, which says that it works elsewhere."""
 
-    def __init__(self, place: Path, where: str) -> None:
+    def __init__(self, place: Path, where: str, span: str) -> None:
+        """What another attempt left there, as in the folder of a fleet's worker, is set aside first."""
         self._place, self._where = place, where
+        spec = read_spec(place)
+        if spec is not None and spec.span != span:
+            shutil.rmtree(place / METER, ignore_errors=True)
+            rotate(place)
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -39,6 +39,10 @@ class Parents:
     def __bool__(self) -> bool:
         return bool(self._passed or self._missing)
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return (*self._passed, *self._missing)
+
     def branches(self) -> Iterator[ParentBranch]:
         """Of those that passed and had a worktree of their own."""
         for id in self._passed:
@@ -81,6 +85,8 @@ class Parents:
         if spec is None:
             return None
         folder, branch = isolated(self._store, spec.span, id)
+        if spec.where:  # it worked elsewhere, and its branch came back
+            return None if spec.repository is None else ParentBranch(id, folder, branch)
         inside = os.path.commonpath((folder, spec.folder)) == str(folder)
         return ParentBranch(id, folder, branch) if inside else None
 

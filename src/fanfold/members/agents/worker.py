@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from fanfold.price import Price
+from fanfold.work.carried import Outputs, Repository
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 SPEC, PROMPT, HOST, EXIT, KILL = "spec.json", "prompt.txt", "host.json", "exit.json", "kill.json"
@@ -69,7 +70,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     to be like, for whoever reads it later. `price`: what every token is counted by; None where the
     program's own figures and the models that its events name tell more. `listens`: it takes messages
     while it works, on its stdin (`messages`). `where`: the machine that it works on, if these files
-    only follow those there (`mirror`).
+    only follow those there (`mirror`). `outputs`: what it is to leave; `repository`: what its worktree began
+    with, where that is another machine's.
     """
 
     span: str
@@ -88,6 +90,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     resumed: bool = False
     listens: bool = False
     where: str = ""
+    outputs: Outputs | None = None
+    repository: Repository | None = None
 
 
 class Process(msgspec.Struct, frozen=True):

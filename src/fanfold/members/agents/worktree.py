@@ -53,13 +53,13 @@ def make_worktree(
     """The folder inside a new worktree that `folder` is in its repository. It takes a while: not
     for the event loop's thread."""
     place, branch = isolated(store, span, id)
-    top = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
+    top = Path(git(folder, "rev-parse", "--show-toplevel").strip())
     inside = folder.resolve().relative_to(top.resolve())
-    with _one_at_a_time(place.parent):
+    with one_at_a_time(place.parent):
         if not place.exists():
-            begun = _beginning(top, place, parents)
-            _record(place).write_bytes(msgspec.json.encode(begun))
-            _git(top, "worktree", "add", "--quiet", "-b", branch, str(place), begun.commit)
+            begun = beginning(top, place, parents)
+            record_start(place, begun)
+            git(top, "worktree", "add", "--quiet", "-b", branch, str(place), begun.commit)
     return place / inside
 
 
@@ -71,6 +71,11 @@ def begun_with(place: Path) -> WorktreeStart | None:
         return None
 
 
+def record_start(place: Path, begun: WorktreeStart) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    _record(place).write_bytes(msgspec.json.encode(begun))
+
+
 def _record(place: Path) -> Path:
     return place.with_name(f"{place.name}.json")
 
@@ -78,71 +83,71 @@ def _record(place: Path) -> Path:
 # ── what parents left ────────────────────────────────────────────────────────────────────────
 
 
-def _beginning(top: Path, place: Path, parents: Sequence[ParentBranch]) -> WorktreeStart:
-    tips = [(one.id, _tip(top, one)) for one in parents]
+def beginning(top: Path, place: Path, parents: Sequence[ParentBranch]) -> WorktreeStart:
+    tips = [(one.id, tip(top, one)) for one in parents]
     if not tips:
-        return WorktreeStart(_git(top, "rev-parse", "--verify", "HEAD").strip())
+        return WorktreeStart(git(top, "rev-parse", "--verify", "HEAD").strip())
     names = tuple(id for id, _ in tips)
     if len({commit for _, commit in tips}) == 1:
         return WorktreeStart(tips[0][1], names)
     return WorktreeStart(_merged(top, place.with_name(f"{place.name}.merge"), tips), names)
 
 
-def _tip(top: Path, one: ParentBranch) -> str:
+def tip(top: Path, one: ParentBranch) -> str:
     """Its last commit, and on top of that what it did not commit; its own worktree and branch stay
     as they are. The same work is the same commit, whoever begins with it: else two that did could not
     be merged later."""
     if not one.folder.is_dir():
         try:
-            return _git(top, "rev-parse", "--verify", f"refs/heads/{one.branch}").strip()
+            return git(top, "rev-parse", "--verify", f"refs/heads/{one.branch}").strip()
         except MemberError:
             what = f"the branch of {one.id}, {one.branch}, is gone"
             raise Terminal(f"isolation: worktree: {what}; relaunch {one.id}", scope="ask") from None
-    head = _git(one.folder, "rev-parse", "HEAD").strip()
-    if not _git(one.folder, "status", "--porcelain").strip():
+    head = git(one.folder, "rev-parse", "HEAD").strip()
+    if not git(one.folder, "status", "--porcelain").strip():
         return head
     index = _record(one.folder).with_suffix(".index")
-    own = _git(one.folder, "rev-parse", "--path-format=absolute", "--git-path", "index").strip()
+    own = git(one.folder, "rev-parse", "--path-format=absolute", "--git-path", "index").strip()
     try:
         with suppress(OSError):
             shutil.copyfile(own, index)
         env = {"GIT_INDEX_FILE": str(index)}
-        _git(one.folder, "add", "--all", env=env)
-        tree = _git(one.folder, "write-tree", env=env).strip()
+        git(one.folder, "add", "--all", env=env)
+        tree = git(one.folder, "write-tree", env=env).strip()
     finally:
         index.unlink(missing_ok=True)
-    at = _git(one.folder, "show", "--no-patch", "--format=%cI", "HEAD").strip()
+    at = git(one.folder, "show", "--no-patch", "--format=%cI", "HEAD").strip()
     then = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
     said = f"What {one.id} left without a commit"
-    return _git(one.folder, *_ALONE, "commit-tree", tree, "-p", head, "-m", said, env=then).strip()
+    return git(one.folder, *_ALONE, "commit-tree", tree, "-p", head, "-m", said, env=then).strip()
 
 
 def _merged(top: Path, scratch: Path, tips: Sequence[tuple[str, str]]) -> str:
     """A commit with the work of all of them, made in a worktree that is gone afterwards."""
     (first, start), *others = tips
     with suppress(MemberError):  # of a process that died meanwhile
-        _git(top, "worktree", "remove", "--force", str(scratch))
-    _git(top, "worktree", "add", "--quiet", "--detach", str(scratch), start)
+        git(top, "worktree", "remove", "--force", str(scratch))
+    git(top, "worktree", "add", "--quiet", "--detach", str(scratch), start)
     try:
         done = [first]
         for id, commit in others:
             said = f"The work of {id} and {', '.join(done)}"
-            ended = _run(scratch, *_ALONE, "merge", "--quiet", "--no-edit", "-m", said, commit)
+            ended = run_git(scratch, *_ALONE, "merge", "--quiet", "--no-edit", "-m", said, commit)
             if ended.returncode:
                 raise Terminal(_conflict(scratch, id, done, ended), scope="ask")
             done.append(id)
-        return _git(scratch, "rev-parse", "HEAD").strip()
+        return git(scratch, "rev-parse", "HEAD").strip()
     finally:
         with suppress(MemberError):
-            _git(top, "worktree", "remove", "--force", str(scratch))
+            git(top, "worktree", "remove", "--force", str(scratch))
 
 
 def _conflict(
     scratch: Path, id: str, done: Sequence[str], ended: subprocess.CompletedProcess[bytes]
 ) -> str:
-    files = _git(scratch, "diff", "--name-only", "--diff-filter=U").splitlines()
+    files = git(scratch, "diff", "--name-only", "--diff-filter=U").splitlines()
     if not files:
-        return f"isolation: worktree: the work of {id} cannot be merged: {_said(ended)}"
+        return f"isolation: worktree: the work of {id} cannot be merged: {said_by(ended)}"
     named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
     return (
         f"isolation: worktree: {id} and {' or '.join(done)} changed the same lines of {named};"
@@ -154,7 +159,7 @@ def _conflict(
 
 
 @contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
+def one_at_a_time(folder: Path) -> Iterator[None]:
     """git may refuse to make two worktrees at once."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -165,17 +170,15 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _git(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
-    ended = _run(folder, *words, env=env)
+def git(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
+    ended = run_git(folder, *words, env=env)
     if ended.returncode:
-        text = (
-            f"isolation: worktree needs a git repository with a commit in {folder}: {_said(ended)}"
-        )
+        text = f"isolation: worktree needs a git repository with a commit in {folder}: {said_by(ended)}"
         raise Terminal(text, scope="member")
     return ended.stdout.decode(errors="replace")
 
 
-def _run(
+def run_git(
     folder: Path, *words: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Which repository is meant follows from the folder, whatever the environment says."""
@@ -189,6 +192,6 @@ def _run(
         raise Terminal(f"isolation: worktree: git does not work: {error}", scope="member") from None
 
 
-def _said(ended: subprocess.CompletedProcess[bytes]) -> str:
+def said_by(ended: subprocess.CompletedProcess[bytes]) -> str:
     told = ended.stderr or ended.stdout
     return " ".join(told.decode(errors="replace").split())[:200]

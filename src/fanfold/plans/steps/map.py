@@ -79,6 +79,9 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         for field in ("hash", "range") if given.shard is not None else ():
             if getattr(given.shard, field):
                 reading.item_field(node.child("shard").child(field))
+        if given.shard is not None and (made["inputs"] or made["outputs"]):
+            what = "`shard` asks about several items at once; files go with one"
+            raise node.child("shard").bad(what)
         if given.shard is not None and "batch" in made:
             raise node.child("batch").bad(SHARD_AND_BATCH)
         if given.route is not UNSET:

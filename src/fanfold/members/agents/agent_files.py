@@ -1,0 +1,144 @@
+"""Where an agent works and which files are there, on the machine that asks it or on another one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from fanfold.errors import Terminal
+from fanfold.members.agents.parents import Parents
+from fanfold.members.agents.remote_worktree import branch_back, make_remote_worktree, repository_for
+from fanfold.members.agents.worker import OUTPUT, Spec
+from fanfold.members.agents.worktree import make_worktree
+from fanfold.members.work_folder import folder_of, put_inputs, with_outputs
+from fanfold.work.ask import Reply
+from fanfold.work.carried import AskFiles, FileTrouble, describe_inputs
+from fanfold.work.member import Request
+from fanfold.work.wire import contents_folder
+
+
+class AgentFolders(msgspec.Struct, frozen=True):
+    """Where an agent works. `place`: its own folder, for all its workers one after the other, as in
+    a fleet; None: each has one in the store. `hidden`: variables that it must not see. `shares`: other
+    machines have the folder too. `remote`: the git remote of its repository."""
+
+    folder: Path
+    place: Path | None = None
+    isolation: Literal["none", "worktree"] = "none"
+    hidden: frozenset[str] = frozenset()
+    shares: bool = False
+    remote: str = ""
+
+
+class WorkSite(msgspec.Struct, frozen=True):
+    """One start: `folder` to work in; `home` of a fleet's worker, for its output and what its parents
+    left."""
+
+    folder: Path
+    home: Path | None = None
+    parents: Parents | None = None
+
+    def make_home(self) -> None:
+        if self.home is not None:
+            (self.home / OUTPUT).mkdir(parents=True, exist_ok=True)
+        if self.parents is not None:
+            self.parents.write()
+
+
+def made_site(site: AgentFolders, request: Request, id: str) -> WorkSite:
+    """The folder is made, and its inputs are there. It takes a while: not for the event loop's thread."""
+    files, store = request.ask.files, Path(request.store)
+    here = _site(request, site.folder, site.place)
+    try:
+        if files is not None and files.repository is not None:
+            contents = Path(files.contents)
+            folder = make_remote_worktree(files.repository, contents, store, request.span, id)
+        elif site.isolation == "worktree":
+            begin = () if here.parents is None else tuple(here.parents.branches())
+            folder = make_worktree(site.folder, store, request.span, id, begin)
+        elif files is not None:
+            folder = folder_of(request, id, shares=site.shares)
+            _check_folder(files, site.folder, id)
+        else:
+            return here
+        if files is not None:
+            put_inputs(files, folder)
+    except FileTrouble as error:
+        raise Terminal(f"{id}: {error}", scope="ask") from None
+    return site_in(folder, site, request)
+
+
+def site_in(folder: Path, site: AgentFolders, request: Request) -> WorkSite:
+    files = request.ask.files
+    home = folder / files.home if files is not None and files.home else site.place
+    return _site(request, folder, home)
+
+
+def _check_folder(files: AskFiles, folder: Path, id: str) -> None:
+    if not files.contents and folder.resolve() != Path(files.folder).resolve():
+        what = (
+            f"{id}: its `folder` is {folder}, and `inputs` and `outputs` are below {files.folder}"
+        )
+        raise Terminal(f"{what}; leave `folder` out", scope="ask")
+
+
+def _site(request: Request, folder: Path, home: Path | None) -> WorkSite:
+    """Only a fleet's worker is given what its parents left."""
+    if home is None:
+        return WorkSite(folder)
+    return WorkSite(folder, home, Parents(request.ask, home, Path(request.store)) or None)
+
+
+def packed_request(site: AgentFolders, request: Request, id: str) -> Request:
+    """For another machine: with what its worktree begins with, and with the files of a fleet's worker."""
+    files, store = request.ask.files, Path(request.store)
+    given = _site(request, site.folder, site.place).parents
+    if site.place is not None:
+        files = _with_home(files or AskFiles(folder=str(site.folder)), site, given)
+    if site.isolation == "worktree":
+        begin = () if given is None else tuple(given.branches())
+        repository = repository_for(site.folder, store, request.span, id, begin, site.remote)
+        files = files or AskFiles(folder=str(site.folder))
+        files = msgspec.structs.replace(files, repository=repository, shared=False)
+    if files is request.ask.files:
+        return request
+    return msgspec.structs.replace(request, ask=msgspec.structs.replace(request.ask, files=files))
+
+
+def _with_home(files: AskFiles, site: AgentFolders, given: Parents | None) -> AskFiles:
+    """What its parents left goes along, and what it leaves in its own folder comes back."""
+    assert site.place is not None
+    home = site.place.relative_to(site.folder)
+    ids = () if given is None else given.ids
+    left = [f"{(home.parent / id / OUTPUT).as_posix()}/**" for id in ids]
+    try:
+        inputs = {one.path: one for one in (*files.inputs, *describe_inputs(site.folder, left))}
+    except FileTrouble as error:
+        raise Terminal(str(error), scope="ask") from None
+    outputs = (*files.outputs, f"{home.as_posix()}/{OUTPUT}/**")
+    return msgspec.structs.replace(
+        files, inputs=tuple(inputs.values()), outputs=outputs, home=home.as_posix(),
+        root=str(site.folder),
+    )  # fmt: skip
+
+
+def at_home(text: bytes, files: AskFiles | None, folder: Path) -> bytes:
+    """The prompt of a fleet's worker names files by their paths on the machine of the fleet."""
+    if files is None or not files.root or not files.contents or files.shared:
+        return text
+    whole = re.compile(re.escape(files.root.encode()) + rb"(?![\w.-])")
+    return whole.sub(lambda found: str(folder).encode(), text)
+
+
+def with_files(id: str, reply: Reply, spec: Spec, store: Path) -> Reply:
+    """What it left. FileTrouble: something is missing."""
+    if spec.outputs is not None:
+        reply = with_outputs(reply, spec.outputs)
+    if spec.repository is not None and not spec.where:
+        into = contents_folder(str(store))
+        back = branch_back(Path(spec.folder), spec.repository, id, into)
+        reply = msgspec.structs.replace(reply, branch=back)
+    return reply
