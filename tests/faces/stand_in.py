@@ -5,6 +5,8 @@ WAIT FILE     until the file is there
 START FILE    a child in a session of its own, which lives on; its number goes into the file
 HEAR FILE     until it gets a message, which it puts there
 WRITE FILE    puts the first line of the prompt there
+COPY A B      what is in A, in capitals, goes to B
+COMMIT        all that there is, to git
 FAIL          ends with an error
 """
 
@@ -52,6 +54,14 @@ def obey(lines: list[str]) -> bool:
             Path(rest).write_text(heard)
         elif word == "WRITE":
             Path(rest).write_text(lines[0])
+        elif word == "COPY":
+            source, target = map(Path, rest.split())
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(source.read_text().upper())
+        elif word == "COMMIT":
+            who = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+            for words in (("add", "--all"), (*who, "commit", "--quiet", "-m", "work")):
+                subprocess.run(["git", *words], check=True)
         elif word == "FAIL":
             return False
     return True

@@ -143,7 +143,7 @@ def run_lock(store: str, name: str, within: float = 0.0) -> Iterator[None]:
     """Held for a moment only, and by this process alone: no child inherits it, so neither the
     supervisor nor a tmux server that is started meanwhile can keep it. AlreadyRunning when another
     process still holds it after `within` seconds."""
-    file = Path(store, "locks", blake2b(name.encode(), digest_size=8).hexdigest())
+    file = Path(opening.files(store), "locks", blake2b(name.encode(), digest_size=8).hexdigest())
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)

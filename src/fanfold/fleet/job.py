@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.fleet.load import load_fleet
+from fanfold.fleet.load import load_fleet, outline
 from fanfold.fleet.preflight import (
     Accounts,
     accounts,
@@ -117,6 +117,18 @@ def _plan(fleet: Fleet, made: Translated) -> Plan:
 def _roster(fleet: Fleet, made: Translated, options: Options) -> Roster:
     if options.roster is not None:
         return load_roster(options.roster)
+    return read_roster(Node(made.roster, fleet.file, made.roster_lines))
+
+
+def offered_by(path: str | Path, environ: Mapping[str, str] = os.environ) -> Roster:
+    """The members that a worker offers which has a copy of a fleet.json: its workers, wherever the file
+    says that they run. Prompts, files and repositories come with their asks."""
+    fleet = outline(path)
+    made = translate(fleet, named_programs(environ), accounts(fleet, environ))
+    for member in made.roster["members"]:
+        for field in ("at", "place", "folder", "isolation", "inputs", "remote", "session"):
+            member.pop(field, None)
+    made.roster["settings"] = {"allow_paid": True}
     return read_roster(Node(made.roster, fleet.file, made.roster_lines))
 
 
@@ -266,11 +278,15 @@ def translate(
         plan["budget"] = {"usd": config.max_budget_fleet}
     members = [_member(fleet, one, programs or {}) for one in fleet.workers]
     for made in members:
-        paid = made["kind"] in (billed or {})
+        here = "at" not in made or config.billing == "api"
+        paid = here and made["kind"] in (billed or {})
         made |= {"tier": "paid", "enabled": True} if paid else {"tier": "subscription"}
     roster: dict[str, Any] = {"members": members}
-    if billed:
-        roster["settings"] = {"allow_paid": True}
+    settings: dict[str, Any] = {"allow_paid": True} if billed else {}
+    if config.queue is not None:
+        settings |= {"queue": config.queue}
+    if settings:
+        roster["settings"] = settings
     tasks = _lines(fleet, ("steps", 0, "graph", "tasks"), graph["tasks"])
     return Translated(plan, roster, tasks, _lines(fleet, ("members",), members))
 
@@ -318,6 +334,9 @@ def _member(fleet: Fleet, one: WorkerSpec, programs: Mapping[Provider, str]) -> 
         "program": programs.get(one.provider),
         "session": one.session,
         "overrun": None if fleet.config.overrun == "reserve" else fleet.config.overrun,
+        "at": None if one.at is None else msgspec.to_builtins(one.at),
+        "inputs": list(one.inputs) or None,
+        "remote": one.remote,
     }
     return {
         "id": one.id,

@@ -29,7 +29,7 @@ from fanfold.work.reader import read_record
 PROMPT = "prompt.md"
 _SAVE = re.compile(r"Save ALL output files to[ \t]+(.+)")
 _IGNORED = dict.fromkeys(("status", "session_name", "started_at", "killed_at"))
-_OF_ALL = ("provider", "reasoning_effort", "isolation", "silence_seconds", "timeout_seconds")
+_OF_ALL = ("provider", "reasoning_effort", "isolation", "silence_seconds", "timeout_seconds", "at")
 NO_PROMPTS: Mapping[str, str] = {}
 
 

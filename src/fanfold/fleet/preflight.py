@@ -40,9 +40,12 @@ def named_programs(environ: Mapping[str, str]) -> dict[Provider, str]:
 
 
 def check_programs(fleet: Fleet, environ: Mapping[str, str]) -> None:
-    """The program of every worker's provider is installed, wherever the provider is stated."""
+    """The program of every worker's provider is installed, wherever the provider is stated; but for those
+    that run elsewhere."""
     named = named_programs(environ)
     for one in fleet.workers:
+        if one.at is not None:
+            continue
         program = named.get(one.provider, one.provider)
         if shutil.which(program, path=environ.get("PATH", "")) is None:
             variable, source = VARIABLES[one.provider], _SOURCES[one.provider]

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from fanfold.errors import BadInput
 from fanfold.members.agents.worker import Effort, Overrun, WorkerType
+from fanfold.members.kinds import StatedPlace
 from fanfold.work.check import described
 from fanfold.work.reader import (
     Count,
@@ -60,7 +61,8 @@ class ParentIds(tuple[str, ...]):
 class FleetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What holds for all workers. 0 means no limit: in `max_budget_fleet` and in the seconds. `overrun`:
     budget for the last call of a worker, which may exceed its own, is reserved, or that is allowed to
-    happen. `billing` None: a key in the environment is used, as the programs do themselves."""
+    happen. `billing` None: a key in the environment is used, as the programs do themselves. `at`: where
+    workers run, as in a roster; `queue`: for those at workers, where the store is in a folder."""
 
     called: ClassVar[str] = "config"
 
@@ -78,11 +80,14 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     silence_seconds: NonNegative = 0.0
     timeout_seconds: NonNegative = 0.0
     billing: Billing | None = None
+    at: StatedPlace | None = None
+    queue: Text | None = None
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A worker as the file states it. Provider, model, effort, isolation and the seconds come from the
-    configuration where it does not. The last four are written by dag-fleet, and ignored."""
+    """A worker as the file states it. Provider, model, effort, isolation, `at` and the seconds come from the
+    configuration where it does not. `inputs` and `remote`: what one elsewhere is sent, and where it gets its
+    repository. The last four are written by dag-fleet, and ignored."""
 
     called: ClassVar[str] = "a worker"
 
@@ -101,6 +106,9 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     silence_seconds: NonNegative = 0.0
     timeout_seconds: NonNegative = 0.0
     session: Text | None = None
+    at: StatedPlace | None = None
+    inputs: tuple[Text, ...] = ()
+    remote: Text | None = None
     status: Any = None
     session_name: Any = None
     started_at: Any = None

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fanfold.price import FREE, Price
-from fanfold.work.carried import FilePatterns, FileTrouble, check_pattern
+from fanfold.work.carried import AskFiles, FilePatterns, FileTrouble, check_pattern, files_of
 from fanfold.work.media import MediaKind
 from fanfold.work.member import Member, MemberLimits, SshHosts, Tier, Traits
 from fanfold.work.reader import Count, Misfit, NonNegative, Positive, Text, Word, listed
@@ -86,7 +86,7 @@ WORKERS = "workers"
 SSH = "ssh"
 
 
-class PlaceFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlaceFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """`at: {tags: [gpu]}`: a worker that was started with all of these tags. `at: {ssh: [mill, gpu-1]}`:
     one that ssh starts on any of these hosts, with the program, the roster and the slots that are named.
     `config`: a file for ssh, in place of the user's own."""
@@ -265,8 +265,12 @@ class MemberFields(
 
     # ── what some kinds have ──
 
+    def ask_files(self, traits: Traits, folder: Path) -> AskFiles | None:
+        """What it needs and leaves, for each ask. `folder`: the plan's. FileTrouble: a file is missing."""
+        return None if traits.patterns is None else files_of(traits.patterns, self.works_in(folder))
+
     def works_in(self, folder: Path) -> Path:
-        """The folder that its `inputs` and `outputs` are below. `folder`: the plan's."""
+        """The folder that its `inputs` and `outputs` are below."""
         return folder
 
     @property

@@ -21,6 +21,7 @@ from fanfold.work.carried import (
     AskFiles,
     FileTrouble,
     Outputs,
+    check_left,
     collect,
     is_there,
     now_ns,
@@ -35,8 +36,11 @@ SHARED = "is asked with `files: shared`; state that in the roster here too, if t
 
 def with_outputs(reply: Reply, outputs: Outputs) -> Reply:
     """It reads files: not for the event loop's thread. FileTrouble: one of them is missing."""
-    folder, into = Path(outputs.folder), Path(outputs.into)
-    found = collect(folder, outputs.patterns, into, outputs.since)
+    folder = Path(outputs.folder)
+    if not outputs.into:
+        check_left(folder, outputs.patterns)
+        return reply
+    found = collect(folder, outputs.patterns, Path(outputs.into), outputs.since)
     return msgspec.structs.replace(reply, files=found)
 
 
@@ -75,8 +79,9 @@ def outputs_of(request: Request, folder: Path) -> Outputs | None:
     files = request.ask.files
     if files is None or not files.outputs:
         return None
-    own = not files.shared and (bool(files.contents) or folder != Path(files.folder))
-    since = 0 if own or files.shared else now_ns()
+    if files.shared:
+        return Outputs(files.outputs, str(folder), "")
+    since = 0 if files.contents or folder != Path(files.folder) else now_ns()
     return Outputs(files.outputs, str(folder), str(contents_folder(request.store)), since)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import Roster, RosterSettings, load_roster
-from fanfold.work.carried import FileTrouble, files_of
+from fanfold.work.carried import FileTrouble
 from fanfold.work.check import described
 from fanfold.work.item import canonical, digest
 from fanfold.work.member import FILES_MARK, Member, Traits
@@ -71,13 +71,13 @@ class ListedMembers:
         """Who needs other files is another answerer."""
         entries = dict(roster.entries)
         for id, entry in roster.entries.items():
-            if entry.traits.patterns is None:
-                continue
             try:
-                files = files_of(entry.traits.patterns, entry.fields.works_in(folder))
+                files = entry.fields.ask_files(entry.traits, folder)
             except FileTrouble as error:
                 what = f"member `{id}`: {error}"
                 self._trouble[id] = BadInput(what, file=roster.file, line=entry.line("inputs"))
+                continue
+            if files is None:
                 continue
             mark = f"{FILES_MARK}{digest(canonical(files.identity)).hex()}" if files.inputs else ""
             answerer = entry.traits.answerer + mark

@@ -15,7 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -110,7 +112,8 @@ class AskFiles(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Outputs(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is to be collected from a folder, and the folder for what is in it. `since`: see `collect`."""
+    """What is to be collected from a folder, and the folder for what is in it; "": all machines have the
+    folder, and nothing is kept. `since`: see `collect`."""
 
     patterns: tuple[str, ...]
     folder: str
@@ -212,8 +215,9 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def read_below(folder: Path, path: str, what: str) -> tuple[bytes, os.stat_result]:
-    """What is in a file; FileTrouble: it is missing, a link or lies behind one, no file, or too large."""
+@contextmanager
+def _opened(folder: Path, path: str, what: str) -> Iterator[tuple[IO[bytes], os.stat_result]]:
+    """FileTrouble: it is missing, a link or behind one, or no file."""
     try:
         with _parent(folder, path) as parent:
             handle = os.open(_name(path), os.O_RDONLY | os.O_NONBLOCK | _NO_LINK, dir_fd=parent)
@@ -221,15 +225,19 @@ def read_below(folder: Path, path: str, what: str) -> tuple[bytes, os.stat_resul
             state = os.fstat(handle)
             if not stat.S_ISREG(state.st_mode):
                 raise FileTrouble(f"`{what}`: `{path}` is not a file")
-            content = stream.read(FILE_BYTES + 1)
+            yield stream, state
     except FileNotFoundError:
         raise FileTrouble(f"`{what}`: there is no `{path}`") from None
     except OSError as error:
         raise FileTrouble(f"`{what}`: {_unreadable(folder, path, error)}") from None
+
+
+def read_below(folder: Path, path: str, what: str) -> tuple[bytes, os.stat_result]:
+    """What is in a file; FileTrouble: it cannot be read, or is too large."""
+    with _opened(folder, path, what) as (stream, state):
+        content = stream.read(FILE_BYTES + 1)
     if len(content) > FILE_BYTES:
-        raise FileTrouble(
-            f"`{what}`: `{path}` is larger than {size_text(FILE_BYTES)}; use `files: shared`"
-        )
+        raise FileTrouble(_too_large(path, what))
     return content, state
 
 
@@ -244,9 +252,7 @@ def _unreadable(folder: Path, path: str, error: OSError) -> str:
 
 def describe_inputs(folder: Path, patterns: Sequence[str]) -> tuple[CarriedFile, ...]:
     """Read once as long as a file is not changed. FileTrouble: one of them cannot be carried."""
-    found = [_described_input(folder, path) for path in find(folder, patterns, "inputs")]
-    check_sizes(found, "inputs")
-    return tuple(found)
+    return tuple(_described_input(folder, path) for path in find(folder, patterns, "inputs"))
 
 
 def read_input(folder: Path, one: CarriedFile) -> bytes:
@@ -258,6 +264,10 @@ def read_input(folder: Path, one: CarriedFile) -> bytes:
 
 
 def check_sizes(files: Sequence[CarriedFile], what: str) -> None:
+    """Of what goes to another machine, or into a store."""
+    for one in files:
+        if one.size > FILE_BYTES:
+            raise FileTrouble(_too_large(one.path, what))
     total = sum(one.size for one in files)
     if total > ALL_BYTES:
         raise FileTrouble(
@@ -266,21 +276,31 @@ def check_sizes(files: Sequence[CarriedFile], what: str) -> None:
         )
 
 
+def _too_large(path: str, what: str) -> str:
+    return f"`{what}`: `{path}` is larger than {size_text(FILE_BYTES)}; use `files: shared`"
+
+
 def _described_input(folder: Path, path: str) -> CarriedFile:
     try:
         state = os.lstat(folder / path)
     except (OSError, ValueError):
         state = None
     if state is None or not stat.S_ISREG(state.st_mode):
-        read_below(folder, path, "inputs")
+        with _opened(folder, path, "inputs"):
+            pass
     assert state is not None
     return _described(folder, path, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
 
 
 @lru_cache(10_000)
 def _described(folder: Path, path: str, changed: int, touched: int, inode: int) -> CarriedFile:
-    content, state = read_below(folder, path, "inputs")
-    return CarriedFile(path, content_hash(content), len(content), bool(state.st_mode & 0o100))
+    """However large it is."""
+    made, size = blake2b(digest_size=16), 0
+    with _opened(folder, path, "inputs") as (stream, state):
+        while piece := stream.read(1 << 20):
+            made.update(piece)
+            size += len(piece)
+    return CarriedFile(path, made.hexdigest(), size, bool(state.st_mode & 0o100))
 
 
 def collect(
@@ -302,6 +322,13 @@ def collect(
         check_sizes(found, "outputs")
         keep_content(into, found[-1].hash, content)
     return tuple(found)
+
+
+def check_left(folder: Path, patterns: Sequence[str]) -> None:
+    """Of a folder that all machines have: what must be there is."""
+    for path in find(folder, patterns, "outputs"):
+        with _opened(folder, path, "outputs"):
+            pass
 
 
 def keep_content(folder: Path, hash: str, content: bytes) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from fanfold.errors import Terminal
 from fanfold.work.ask import Ask, Message
-from fanfold.work.carried import FileTrouble
+from fanfold.work.carried import FileTrouble, check_sizes
 from fanfold.work.media import Attachment, MediaKind, read_content
 from fanfold.work.media_files import page_texts
 from fanfold.work.member import Traits
@@ -71,6 +71,8 @@ def _with_files(ask: Ask, traits: Traits) -> Ask:
         return ask
     try:
         files = own if ask.files is None else ask.files.joined(own)
+        if traits.at and files is not None and not files.shared:
+            check_sizes(files.inputs, "inputs")
     except FileTrouble as error:
         raise Terminal(f"{traits.id}: {error}", scope="ask") from None
     return msgspec.structs.replace(ask, files=files)

@@ -166,7 +166,7 @@ def test_a_body_is_filled_when_it_is_sent(tmp_path: Path) -> None:
 def test_a_file_crosses_to_another_machine_with_its_ask(tmp_path: Path) -> None:
     page = written(tmp_path, "a.png", media.png())
     request = Request(Ask((Message("user", "hi", (page,)),)), b"x", store="/store")
-    wire = encode_request(request)
+    wire = encode_request(request, whole=True)
     assert str(tmp_path).encode() not in wire
     there = unpacked(decode_request(wire), tmp_path / "there")
     (again,) = there.ask.attachments()

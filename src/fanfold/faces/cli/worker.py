@@ -12,6 +12,8 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.faces.cli.options import json_option
+from fanfold.fleet.job import offered_by
+from fanfold.fleet.load import is_fleet
 from fanfold.journal import opening
 from fanfold.journal.queue import WorkerState
 from fanfold.members.kinds import check_tags
@@ -42,7 +44,11 @@ def _tags(context: click.Context, option: click.Parameter, value: str) -> tuple[
 
 @click.command()
 @queue_option
-@click.option("--roster", metavar="FILE", help="The members that are asked here.")
+@click.option(
+    "--roster",
+    metavar="FILE",
+    help="Who is asked here: a roster, or a fleet.json.",
+)
 @click.option(
     "--slots", type=click.IntRange(min=1), default=8, show_default=True, metavar="N",
     help="Asks carried out at once.",
@@ -55,7 +61,8 @@ def worker(queue: str, roster: str | None, slots: int, tags: tuple[str, ...], st
     Keys stay here. Ctrl-C or SIGTERM finishes what is under way; a second one cancels it.
     """
     found = find_roster(roster, None, Path.cwd())
-    source = ListedMembers(load_roster(found), found.parent, allow_paid=True, works=True)
+    read = offered_by(found) if is_fleet(found) else load_roster(found)
+    source = ListedMembers(read, found.parent, allow_paid=True, works=True)
     if stdio:
         run_sync(serve_stdio(source, queue_folder(found), slots, tags))
         return

@@ -164,11 +164,9 @@ class FolderQueue:
         return await self._execute(question, self.session, _listed(but))
 
     async def forget(self, spans: Collection[str]) -> None:
-        listed = _listed(spans)
-
         def work(db: sqlite3.Connection) -> None:
             for table in ("asks", "pieces", "messages", "carried"):
-                db.execute(f"delete from {table} where span {_IN}", (listed,))
+                db.execute(f"delete from {table} where span {_IN}", (_listed(spans),))
 
         await self._transact(work)
 
@@ -260,8 +258,8 @@ class FolderQueue:
                 if alive[owner]:
                     found.append(span)
             listed = _listed(found)
-            db.execute(f"update asks set state = 'taken', worker = ? where span {_IN}",
-                       (self.session, listed))  # fmt: skip
+            taken = f"update asks set state = 'taken', worker = ? where span {_IN}"
+            db.execute(taken, (self.session, listed))
             question = f"select span, member, request from asks where span {_IN} order by no"
             return [TakenAsk(*row) for row in db.execute(question, (listed,))]
 

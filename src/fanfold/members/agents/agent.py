@@ -70,7 +70,7 @@ class _BuiltFields(AgentFields, frozen=True, kw_only=True):
         place = (folder / self.place).absolute() if self.place else None
         site = AgentFolders(
             folder.absolute(), place, self.isolation, context.hidden, self.files == "shared",
-            self.remote or "",
+            self.remote or "", tuple(self.inputs),
         )  # fmt: skip
         return Agent(traits, self, DIALECTS[self.kind], site)
 

@@ -15,7 +15,7 @@ from fanfold.members.agents.worker import OUTPUT, Spec
 from fanfold.members.agents.worktree import make_worktree
 from fanfold.members.work_folder import folder_of, put_inputs, with_outputs
 from fanfold.work.ask import Reply
-from fanfold.work.carried import AskFiles, FileTrouble, describe_inputs
+from fanfold.work.carried import AskFiles, FileTrouble, check_sizes, describe_inputs
 from fanfold.work.member import Request
 from fanfold.work.wire import contents_folder
 
@@ -23,7 +23,8 @@ from fanfold.work.wire import contents_folder
 class AgentFolders(msgspec.Struct, frozen=True):
     """Where an agent works. `place`: its own folder, for all its workers one after the other, as in
     a fleet; None: each has one in the store. `hidden`: variables that it must not see. `shares`: other
-    machines have the folder too. `remote`: the git remote of its repository."""
+    machines have the folder too. `remote`: the git remote of its repository. `inputs`: what a fleet's worker
+    needs, as it is when it starts."""
 
     folder: Path
     place: Path | None = None
@@ -31,6 +32,7 @@ class AgentFolders(msgspec.Struct, frozen=True):
     hidden: frozenset[str] = frozenset()
     shares: bool = False
     remote: str = ""
+    inputs: tuple[str, ...] = ()
 
 
 class WorkSite(msgspec.Struct, frozen=True):
@@ -96,8 +98,8 @@ def packed_request(site: AgentFolders, request: Request, id: str) -> Request:
     """For another machine: with what its worktree begins with, and with the files of a fleet's worker."""
     files, store = request.ask.files, Path(request.store)
     given = _site(request, site.folder, site.place).parents
-    if site.place is not None:
-        files = _with_home(files or AskFiles(folder=str(site.folder)), site, given)
+    if files is not None and files.home:
+        files = _with_inputs(files, site, given)
     if site.isolation == "worktree":
         begin = () if given is None else tuple(given.branches())
         repository = repository_for(site.folder, store, request.span, id, begin, site.remote)
@@ -108,21 +110,16 @@ def packed_request(site: AgentFolders, request: Request, id: str) -> Request:
     return msgspec.structs.replace(request, ask=msgspec.structs.replace(request.ask, files=files))
 
 
-def _with_home(files: AskFiles, site: AgentFolders, given: Parents | None) -> AskFiles:
-    """What its parents left goes along, and what it leaves in its own folder comes back."""
-    assert site.place is not None
-    home = site.place.relative_to(site.folder)
-    ids = () if given is None else given.ids
-    left = [f"{(home.parent / id / OUTPUT).as_posix()}/**" for id in ids]
+def _with_inputs(files: AskFiles, site: AgentFolders, given: Parents | None) -> AskFiles:
+    """What a fleet's worker needs, and what its parents left."""
+    near, ids = Path(files.home).parent, () if given is None else given.ids
+    left = [f"{(near / id / OUTPUT).as_posix()}/**" for id in ids]
     try:
-        inputs = {one.path: one for one in (*files.inputs, *describe_inputs(site.folder, left))}
+        found = describe_inputs(site.folder, (*site.inputs, *left))
+        check_sizes(found, "inputs")
     except FileTrouble as error:
         raise Terminal(str(error), scope="ask") from None
-    outputs = (*files.outputs, f"{home.as_posix()}/{OUTPUT}/**")
-    return msgspec.structs.replace(
-        files, inputs=tuple(inputs.values()), outputs=outputs, home=home.as_posix(),
-        root=str(site.folder),
-    )  # fmt: skip
+    return msgspec.structs.replace(files, inputs=(*files.inputs, *found))
 
 
 def at_home(text: bytes, files: AskFiles | None, folder: Path) -> bytes:

@@ -11,7 +11,7 @@ import msgspec
 
 from fanfold import price
 from fanfold.members.agents.program_settings import pricing_model
-from fanfold.members.agents.worker import Effort, Overrun, Sandbox, WorkerType
+from fanfold.members.agents.worker import OUTPUT, Effort, Overrun, Sandbox, WorkerType
 from fanfold.members.kinds import (
     BuildContext,
     Carrying,
@@ -23,6 +23,7 @@ from fanfold.members.kinds import (
     read_patterns,
 )
 from fanfold.price import Price
+from fanfold.work.carried import AskFiles
 from fanfold.work.media import MediaKind
 from fanfold.work.member import MemberLimits, Traits
 from fanfold.work.reader import Count, Misfit, Positive, Text, listed
@@ -102,6 +103,16 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
 
     def works_in(self, folder: Path) -> Path:
         return folder / Path(self.folder).expanduser()
+
+    def ask_files(self, traits: Traits, folder: Path) -> AskFiles | None:
+        """Of a fleet's worker elsewhere its own folder comes back. What it needs is found when it starts."""
+        if not self.place:
+            return super().ask_files(traits, folder)
+        root = str(self.works_in(folder).absolute())
+        left = (f"{self.place}/{OUTPUT}/**",)
+        return (
+            AskFiles(outputs=left, folder=root, home=self.place, root=root) if traits.at else None
+        )
 
     @property
     def usual_media(self) -> tuple[MediaKind, ...]:
