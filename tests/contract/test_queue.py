@@ -205,3 +205,24 @@ def test_ends_in_other_processes_hear_of_changes(tmp_path: Path) -> None:
         assert list((folder / "wake").iterdir()) == []
 
     asyncio.run(main())
+
+
+def test_what_is_in_a_file_is_kept_once_and_that_of_an_answer_as_long_as_the_answer(
+    place: str,
+) -> None:
+    async def test(run: AnyQueue, worker: AnyQueue) -> None:
+        assert await run.lacking(["a", "b"]) == ["a", "b"]
+        await run.bring("a", b"\x00one")
+        await run.bring("a", b"\x00one")
+        assert await run.lacking(["a", "b"]) == ["b"]
+        assert (await worker.content("a"), await worker.content("b")) == (b"\x00one", None)
+        await run.put([asked("r:1")])
+        await worker.take(MEMBERS, (), 1)
+        await worker.bring("c", b"", "r:1")
+        assert await run.lacking(["c"]) == ["c"], "it is not for other asks"
+        assert (await run.content("c", "r:1"), await run.content("c")) == (b"", None)
+        await run.forget(["r:1"])
+        assert await run.content("c", "r:1") is None
+        assert await run.content("a") == b"\x00one"
+
+    tried(test, place)

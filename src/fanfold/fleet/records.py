@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from fanfold.errors import BadInput
 from fanfold.members.agents.worker import Effort, Overrun, WorkerType
-from fanfold.members.kinds import StatedPlace
+from fanfold.members.kinds import StatedPlace, read_patterns, read_place
 from fanfold.work.check import described
 from fanfold.work.reader import (
     Count,
@@ -83,6 +83,9 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     at: StatedPlace | None = None
     queue: Text | None = None
 
+    def __post_init__(self) -> None:
+        read_place(self.at)
+
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A worker as the file states it. Provider, model, effort, isolation, `at` and the seconds come from the
@@ -115,6 +118,8 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     killed_at: Any = None
 
     def __post_init__(self) -> None:
+        read_place(self.at)
+        read_patterns(self.inputs, "inputs")
         if self.id == _EVERYONE:
             what = "the id `all` means every worker in `fanfold kill`; choose another one"
             raise Misfit(what, "id")

@@ -210,8 +210,7 @@ class MemberFields(
             if self.limits is not None:
                 raise Misfit("state `limits` or `concurrency`, not both", "concurrency")
             self.put(limits=MemberLimits(self.concurrency), concurrency=None)
-        if isinstance(self.at, (str, tuple, list)) and self.at != WORKERS:
-            self.put(at=_hosts_of(self.at))
+        self.put(at=read_place(self.at))
 
     def put(self, **fields: Any) -> None:
         """Sets fields while the record is made; never later."""
@@ -297,7 +296,10 @@ class MemberFields(
         return None
 
 
-def _hosts_of(stated: str | Sequence[str]) -> PlaceFields:
+def read_place(stated: Any) -> Any:
+    """`at` as it is written: "workers" or None as they are, anything else as a place."""
+    if stated in (None, WORKERS) or not isinstance(stated, (str, tuple, list)):
+        return stated
     hosts = listed(stated) if isinstance(stated, str) else tuple(stated)
     if not hosts or not all(one.startswith(f"{SSH}://") for one in hosts):
         shown = stated if isinstance(stated, str) else ", ".join(hosts)

@@ -221,10 +221,12 @@ def _opened(folder: Path, path: str, what: str) -> Iterator[tuple[IO[bytes], os.
     try:
         with _parent(folder, path) as parent:
             handle = os.open(_name(path), os.O_RDONLY | os.O_NONBLOCK | _NO_LINK, dir_fd=parent)
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode):
+            os.close(handle)
+            hint = f"; `{path}/` is all that is in it" if stat.S_ISDIR(state.st_mode) else ""
+            raise FileTrouble(f"`{what}`: `{path}` is not a file{hint}")
         with open(handle, "rb") as stream:
-            state = os.fstat(handle)
-            if not stat.S_ISREG(state.st_mode):
-                raise FileTrouble(f"`{what}`: `{path}` is not a file")
             yield stream, state
     except FileNotFoundError:
         raise FileTrouble(f"`{what}`: there is no `{path}`") from None

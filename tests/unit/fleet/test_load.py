@@ -212,7 +212,18 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("field", "words"), BAD)
+PLACES = [
+    ({"at": "mill"}, "fleet.json:3: `at` is `workers`, {tags: […]} or ssh://HOST, not `mill`"),
+    ({"at": "ssh://a b"},
+     "fleet.json:3: `ssh://a b` is no host: write ssh://USER@HOST:PORT/FOLDER, or less of it"),
+    ({"at": {"tag": "x"}}, "fleet.json:3: unknown field `tag` in a place: did you mean `tags`?"),
+    ({"inputs": ["../x"]},
+     "fleet.json:3: `inputs`: `../x` must be a path below the folder, without `..`"),
+]  # fmt: skip
+"""What no JSON Schema says."""
+
+
+@pytest.mark.parametrize(("field", "words"), BAD + PLACES)
 def test_a_wrong_field_of_a_worker(tmp_path: Path, field: dict[str, Any], words: str) -> None:
     assert said(write_fleet(tmp_path, [{"id": "a", **field}])) == words
 
@@ -231,6 +242,10 @@ def test_a_wrong_field_of_a_worker(tmp_path: Path, field: dict[str, Any], words:
         (
             {"config": {"max_concurrent": 0}},
             "fleet.json:2: `max_concurrent` must be 1 or more, not 0",
+        ),
+        (
+            {"config": {"at": ["ssh://a", "b"]}},
+            "fleet.json:2: `at` is `workers`, {tags: […]} or ssh://HOST, not `ssh://a, b`",
         ),
         ({"config": 3}, "fleet.json:2: config must be a mapping, not the number 3"),
         (
