@@ -200,10 +200,9 @@ def queued(way: Way) -> Iterator[Line]:
         yield Line(what + "asks in a second", "", None, None, 150.0, note=str(skipped))
         return
     n, few = way.size.few, range(min(3, way.size.runs))
-    local = middle([parties.measured(n, 64, 0) for _ in few])
-    ours = middle([parties.measured(n, 64, 2) for _ in few])
-    alone = middle([parties.measured(n // 10, 1, 0) for _ in few])
-    one = middle([parties.measured(n // 10, 1, 2) for _ in few])
+    ways = [(n, 64, 0), (n, 64, 2), (n // 10, 1, 0), (n // 10, 1, 2)]
+    found = [[parties.measured(*one) for one in ways] for _ in few]  # in turn
+    local, ours, alone, one = (middle(list(same)) for same in zip(*found, strict=True))
     postgres.shut_down()
     yield Line(what + "ms for each of 1,000 asks in a row", "ms", 1e3 / local["rate"], 1e3 / ours["rate"],
                6.6, times=False, note=f"{ours['rate']:.0f} asks in a second; at least 150")  # fmt: skip

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -149,3 +150,78 @@ def test_a_fleet_over_two_hosts_lives_through_every_death(
         bill = dollars(sum(one.cost for one in asked))
         assert bill <= sum(fleet.costs().values()) < bill + 1.0
         wait_until(lambda: all(find(host, "fanfold") == [] for host in others))
+
+
+def written_fleet(root: Path, servers: list[SshServer], text: str) -> None:
+    """A fleet.json with a place for each of its workers; the hosts have copies of it."""
+    first, _ = servers
+    ways = {"roster": "fleet.json", "program": f"{first.folder}/fanfold"}
+    at = [{"ssh": [one.url], "config": f"{first.folder}/ssh_config", **ways} for one in servers]
+    config = {
+        "model": CLAUDE,
+        "fallback_model": CLAUDE,
+        "billing": "api",
+        "launch_delay_seconds": 0,
+    }
+    codex = {"provider": "codex", "model": CODEX}
+    workers: list[dict[str, object]] = [
+        {"id": "look", "type": "write", "at": at[0]},
+        {"id": "check", "type": "write", "at": at[1], "depends_on": ["look"], **codex},
+    ]
+    done = {
+        "fleet_name": "night",
+        "config": {**config, "isolation": "worktree"},
+        "workers": workers,
+    }
+    for one in workers:
+        (root / "workers" / str(one["id"])).mkdir(parents=True)
+        (root / "workers" / str(one["id"]) / "prompt.md").write_text(
+            f"You are {one['id']}. {text}\n"
+        )
+    for folder in (root, *(one.home for one in servers)):
+        (folder / "fleet.json").write_bytes(msgspec.json.encode(done))
+    (first.folder / "fanfold").write_text(
+        (first.folder / "fanfold").read_text().replace(
+            "exec ", f"export FANFOLD_CLAUDE={program('claude')} FANFOLD_CODEX={program('codex')}\nexec "
+        )
+    )  # fmt: skip
+
+
+def test_a_fleet_file_says_on_which_host_each_worker_runs(
+    hosts: list[Host], tmp_path: Path
+) -> None:
+    """Each gets the repository where it is, the second with what the first one did; branches come back."""
+    desk, *others = hosts
+    books = tmp_path / "books.jsonl"
+    with (
+        ExitStack() as stack,
+        threaded_server(books, script="tests.faces.fleet_scripts:works", price=prices()) as model,
+    ):
+        servers = [
+            stack.enter_context(sshd(tmp_path / host.name, host.address, host.words()))
+            for host in others
+        ]
+        fleet = Fleet(desk, servers, model, tmp_path)
+        written_fleet(fleet.root, servers, "DO:note")
+        made = (
+            ("init", "-q", "-b", "main"),
+            ("add", "fleet.json"),
+            ("commit", "-q", "-m", "fleet"),
+        )
+        for words in made:
+            _git(fleet.root, *words)
+        with desk.started(fleet.root, "run", ".", "--json", "--allow-paid") as run:
+            ended = run.end()
+        assert (ended.code, ended.receipt["passed"], ended.receipt["calls"]) == (0, 2, 2), ended
+        bill = sum(entry.cost for entry in model.books().asked)
+        assert dollars(bill) == pytest.approx(ended.receipt["cost_usd"], rel=0.02)
+        branches = _git(fleet.root, "branch", "--list", "fanfold/*", "--format=%(refname)").split()
+        (last,) = [one for one in branches if "/check-" in one]
+        names = _git(fleet.root, "ls-tree", "--name-only", last).split()
+        assert names == ["check.txt", "fleet.json", "look.txt"]
+
+
+def _git(folder: Path, *words: str) -> str:
+    who = ("-c", "user.name=me", "-c", "user.email=me@localhost")
+    done = subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, check=True)
+    return done.stdout.decode()

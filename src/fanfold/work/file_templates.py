@@ -48,11 +48,11 @@ def file_templates(
 def path_template(text: str, what: str, known: Iterable[str]) -> Template:
     """BadInput: it is no template, or leads out of the folder whatever the item is."""
     made = Template(text, name=what, known=frozenset(known))
-    if "{{" not in text and "{%" not in text:
-        try:
-            check_pattern(text, what)
-        except FileTrouble as error:
-            raise BadInput(str(error)) from None
+    plain = text.partition("{{")[0].partition("{%")[0]
+    try:
+        check_pattern(plain if plain == text else f"{plain}x", what)
+    except FileTrouble as error:
+        raise BadInput(str(error).replace(f"`{plain}x`", f"`{text}`")) from None
     if made.media:
         raise BadInput(f"`{made.media[0]}` has no use in `{what}`: it takes paths")
     return made
