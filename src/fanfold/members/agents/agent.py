@@ -21,7 +21,6 @@ from fanfold.members.agents.agent_files import (
     at_home,
     made_site,
     packed_request,
-    site_in,
     with_files,
 )
 from fanfold.members.agents.continuing import EarlierSession, earlier_session
@@ -156,10 +155,8 @@ class Agent:
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
         earlier, id = self._earlier(request), self._traits.id
-        if earlier is not None:
-            site = site_in(Path(earlier.folder), self._site, request)
-        else:
-            site = await asyncio.to_thread(made_site, self._site, request, id)
+        before = "" if earlier is None else earlier.folder
+        site = await asyncio.to_thread(made_site, self._site, request, id, before)
         host = await self._start(request, site, earlier)
         return await self._watch(host, tell, request.store)
 
@@ -243,8 +240,9 @@ class Agent:
             fields = msgspec.structs.replace(fields, session=earlier.session)
         session = str(uuid.uuid4())
         label = ask.items[0].id if ask.items else traits.id
-        given = Start(ask, str(folder), str(place), session, label)
-        words = _told(self._dialect.words(traits, fields, given), request, earlier, folder)
+        output = str((site.home or place) / OUTPUT)
+        given = Start(ask, str(folder), str(place), session, label, output)
+        words = _told(self._dialect.words(traits, fields, given), request, earlier, site.base)
         spec = Spec(
             span=request.span, id=label, dialect=self._dialect.name, words=words.words,
             folder=str(folder), model=traits.model, session=fields.session or session,
@@ -253,7 +251,7 @@ class Agent:
             schema=None if ask.schema is None else ask.schema.definition,
             bounds=self._dialect.bounds(traits, fields), begun=time.time(),
             resumed=fields.session is not None, listens=words.listens,
-            outputs=outputs_of(request, folder),
+            outputs=outputs_of(request, site.base),
             repository=None if ask.files is None else ask.files.repository,
         )  # fmt: skip
         try:
@@ -274,7 +272,7 @@ class Agent:
         made = self._dialect.environment(shown, self._traits, self._fields)
         made |= {PARENT: request.span, STORE: request.server or request.store}
         if site.home is not None:
-            root = site.folder if self._site.place is None else self._site.folder
+            root = site.base if self._site.place is None else self._site.folder
             made |= {"WORKER_ID": self._traits.id, "FLEET_ROOT": str(root),
                      "WORKER_OUTPUT_DIR": str(site.home / OUTPUT)}  # fmt: skip
             if site.parents is not None:

@@ -36,10 +36,11 @@ class AgentFolders(msgspec.Struct, frozen=True):
 
 
 class WorkSite(msgspec.Struct, frozen=True):
-    """One start: `folder` to work in; `home` of a fleet's worker, for its output and what its parents
-    left."""
+    """One start: `folder` to work in, and `base`, which its inputs and outputs are below: another one for a
+    fleet's worker with a worktree. `home` of a fleet's worker: for its output and what its parents left."""
 
     folder: Path
+    base: Path
     home: Path | None = None
     parents: Parents | None = None
 
@@ -50,33 +51,47 @@ class WorkSite(msgspec.Struct, frozen=True):
             self.parents.write()
 
 
-def made_site(site: AgentFolders, request: Request, id: str) -> WorkSite:
-    """The folder is made, and its inputs are there. It takes a while: not for the event loop's thread."""
+def made_site(site: AgentFolders, request: Request, id: str, earlier: str) -> WorkSite:
+    """The folder is made, and its inputs are there. It takes a while: not for the event loop's thread.
+    `earlier`: the folder of a session that is continued."""
     files, store = request.ask.files, Path(request.store)
-    here = _site(request, site.folder, site.place)
+    if earlier:
+        folder = Path(earlier)
+    elif files is not None and files.repository is not None:
+        contents = Path(files.contents)
+        folder = make_remote_worktree(files.repository, contents, store, request.span, id)
+    elif site.isolation == "worktree":
+        parents = _parents(request, site.place)
+        begin = () if parents is None else tuple(parents.branches())
+        folder = make_worktree(site.folder, store, request.span, id, begin)
+    elif files is not None:
+        folder = folder_of(request, id, shares=site.shares)
+        _check_folder(files, site.folder, id)
+    else:
+        folder = site.folder
+    return _with_inputs(folder, site, request, id)
+
+
+def _with_inputs(folder: Path, site: AgentFolders, request: Request, id: str) -> WorkSite:
+    files = request.ask.files
+    if files is None:
+        return WorkSite(folder, folder, site.place, _parents(request, site.place))
+    elsewhere = bool(files.home and files.contents)
+    base = folder_of(request, id, shares=site.shares) if elsewhere else folder
+    home = base / files.home if elsewhere else site.place
     try:
-        if files is not None and files.repository is not None:
-            contents = Path(files.contents)
-            folder = make_remote_worktree(files.repository, contents, store, request.span, id)
-        elif site.isolation == "worktree":
-            begin = () if here.parents is None else tuple(here.parents.branches())
-            folder = make_worktree(site.folder, store, request.span, id, begin)
-        elif files is not None:
-            folder = folder_of(request, id, shares=site.shares)
-            _check_folder(files, site.folder, id)
-        else:
-            return here
-        if files is not None:
-            put_inputs(files, folder)
+        put_inputs(files, base)
     except FileTrouble as error:
         raise Terminal(f"{id}: {error}", scope="ask") from None
-    return site_in(folder, site, request)
+    made = WorkSite(folder, base, home, _parents(request, home))
+    if elsewhere:
+        made.make_home()
+    return made
 
 
-def site_in(folder: Path, site: AgentFolders, request: Request) -> WorkSite:
-    files = request.ask.files
-    home = folder / files.home if files is not None and files.home else site.place
-    return _site(request, folder, home)
+def _parents(request: Request, home: Path | None) -> Parents | None:
+    """Only a fleet's worker is given what its parents left."""
+    return None if home is None else Parents(request.ask, home, Path(request.store)) or None
 
 
 def _check_folder(files: AskFiles, folder: Path, id: str) -> None:
@@ -87,19 +102,12 @@ def _check_folder(files: AskFiles, folder: Path, id: str) -> None:
         raise Terminal(f"{what}; leave `folder` out", scope="ask")
 
 
-def _site(request: Request, folder: Path, home: Path | None) -> WorkSite:
-    """Only a fleet's worker is given what its parents left."""
-    if home is None:
-        return WorkSite(folder)
-    return WorkSite(folder, home, Parents(request.ask, home, Path(request.store)) or None)
-
-
 def packed_request(site: AgentFolders, request: Request, id: str) -> Request:
     """For another machine: with what its worktree begins with, and with the files of a fleet's worker."""
     files, store = request.ask.files, Path(request.store)
-    given = _site(request, site.folder, site.place).parents
+    given = _parents(request, site.place)
     if files is not None and files.home:
-        files = _with_inputs(files, site, given)
+        files = _with_needed(files, site, given)
     if site.isolation == "worktree":
         begin = () if given is None else tuple(given.branches())
         repository = repository_for(site.folder, store, request.span, id, begin, site.remote)
@@ -110,7 +118,7 @@ def packed_request(site: AgentFolders, request: Request, id: str) -> Request:
     return msgspec.structs.replace(request, ask=msgspec.structs.replace(request.ask, files=files))
 
 
-def _with_inputs(files: AskFiles, site: AgentFolders, given: Parents | None) -> AskFiles:
+def _with_needed(files: AskFiles, site: AgentFolders, given: Parents | None) -> AskFiles:
     """What a fleet's worker needs, and what its parents left."""
     near, ids = Path(files.home).parent, () if given is None else given.ids
     left = [f"{(near / id / OUTPUT).as_posix()}/**" for id in ids]

@@ -166,7 +166,7 @@ def _settings(traits: Traits, fields: AgentFields, start: Start) -> Iterator[str
     if _sandbox(fields) == "workspace-write":
         network = codex_network(fields.type) if fields.network is None else fields.network
         yield f"sandbox_workspace_write.network_access={toml(network)}"
-        output = Path(start.home, OUTPUT_FOLDER)
+        output = Path(start.output or Path(start.home, OUTPUT_FOLDER))
         if not output.is_relative_to(start.folder) and output.is_dir():  # else no command runs
             yield f"sandbox_workspace_write.writable_roots={toml([str(output)])}"
     if fields.system is not None:

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 class Start(msgspec.Struct, frozen=True):
     """One start of the program. `session`: a new id for it, where the program takes one; `home`:
-    the worker's own folder, for files that the words name (a schema, a last message)."""
+    the worker's own folder, for files that the words name (a schema, a last message). `output`: the folder
+    that a fleet's worker writes to."""
 
     ask: Ask
     folder: str
     home: str
     session: str
     label: str
+    output: str = ""
 
 
 class CommandLine(msgspec.Struct, frozen=True):
