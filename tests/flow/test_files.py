@@ -87,7 +87,7 @@ class Project:
 
     @property
     def left(self) -> dict[str, str]:
-        return {one.name: one.read_text() for one in sorted((self.run / "out").glob("*"))}
+        return {one.name: one.read_text() for one in sorted((self.run / "out").glob("*.txt"))}
 
 
 class Elsewhere:

@@ -132,14 +132,22 @@ def test_an_agent_elsewhere_has_its_inputs_and_its_outputs_come_back(
 def test_a_worktree_is_made_where_the_agent_is_and_its_branch_comes_back(
     tmp_path: Path, stack: ExitStack, where: str
 ) -> None:
-    """What was committed there and what was not; nothing is merged."""
+    """What was committed there and what was not; nothing is merged. Also where the run was killed."""
     machines = Machines(tmp_path, where, stack)
     machines.repository()
-    machines.plan(
-        ["COPY facts committed\nCOMMIT\nCOPY facts left", "nothing"], ", isolation: worktree"
+    work = (
+        f"COPY facts committed\nCOMMIT\nCOPY facts left\nWRITE {tmp_path}/begun\nWAIT {tmp_path}/go"
     )
-    ended = begun(machines, stack).end()
-    assert (ended.code, ended.receipt["passed"]) == (0, 2), ended
+    machines.plan([work, "nothing"], ", isolation: worktree")
+    run = begun(machines, stack)
+    run.until((tmp_path / "begun").exists)
+    run.process.kill()
+    run.process.wait()
+    (tmp_path / "go").touch()
+    ended = machines.resumed()
+    assert (ended.code, ended.receipt["passed"], ended.receipt["maybe_paid_twice"]) == (0, 2, 0), (
+        ended
+    )
     first, second = sorted(machines.branches())
     shown = {name: git(machines.run, "show", f"{first}:{name}") for name in ("committed", "left")}
     assert shown == {"committed": "A FACT", "left": "A FACT"}

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, MemberError, StoreError, StoreFenced, Terminal
 from fanfold.journal import opening
-from fanfold.journal.queue import TakenAsk, WorkerOffer
+from fanfold.journal.queue import KEPT_DAYS, TakenAsk, WorkerOffer
 from fanfold.members.agents.mirror import Followed
 from fanfold.run.executor import LocalExecutor
 from fanfold.run.member_sources import MemberSource
@@ -100,6 +102,7 @@ class Worker:
         self._changed.set()
 
     async def serve(self) -> None:
+        await asyncio.to_thread(_prune, contents_folder(self._files))
         await self._queue.enter(self.offer)
         self._entered.set()
         slots = self._options.slots
@@ -313,6 +316,15 @@ class Worker:
                         if why not in self._said:
                             self._said.add(why)
                             self._say(f"gets no such asks: {why}")
+
+
+def _prune(folder: Path) -> None:
+    """What is in files that nobody has sent for long; it comes again when it is asked for."""
+    old = time.time() - KEPT_DAYS * 86400
+    for file in folder.iterdir() if folder.is_dir() else ():
+        with suppress(OSError):
+            if file.stat().st_mtime < old:
+                file.unlink()
 
 
 async def _adopted(executor: LocalExecutor, member: str, request: Request) -> Reply | None:

@@ -30,6 +30,7 @@ FILE_BYTES = 64_000_000
 """Of one file, and of a bundle with a repository."""
 ALL_BYTES = 128_000_000
 _MOST_SEEN = 100_000  # names that a pattern is compared with
+_HASH = re.compile(r"[0-9a-f]{32}")
 _WILD = re.compile(r"[*?\[]")
 _NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
 _EARLIER = 20_000_000  # nanoseconds by which the clock of a file may be behind
@@ -143,6 +144,21 @@ def check_pattern(pattern: str, what: str) -> str:
     return "/".join((*plain, "**") if pattern.endswith("/") else plain)
 
 
+def check_files(files: AskFiles) -> None:
+    """Of a request from another machine: nothing in it leads out of its folder. FileTrouble: it does."""
+    for one in files.inputs:
+        check_pattern(one.path, "inputs")
+    for pattern in files.outputs:
+        check_pattern(pattern, "outputs")
+    inside = "" if files.repository is None else files.repository.inside
+    for path in filter(None, (files.home, inside)):
+        check_pattern(path, "files")
+
+
+def is_hash(text: str) -> bool:
+    return _HASH.fullmatch(text) is not None
+
+
 def is_wild(pattern: str) -> bool:
     return _WILD.search(pattern) is not None
 
@@ -199,6 +215,9 @@ def _parent(folder: Path, path: str, *, make: bool = False) -> Iterator[int]:
     """A handle of the folder that a file is in. OSError: one of the folders on the way is a link."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        for part in path.split("/"):
+            if part in ("", ".", ".."):
+                raise FileTrouble(f"`{path}` leads out of its folder")
         for part in path.split("/")[:-1]:
             if make:
                 with suppress(FileExistsError):

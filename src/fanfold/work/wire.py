@@ -21,7 +21,14 @@ from fanfold.errors import (
     Transient,
 )
 from fanfold.work.ask import Ask, Message, Reply, Usage
-from fanfold.work.carried import CarriedFile, FileTrouble, keep_content, read_input
+from fanfold.work.carried import (
+    CarriedFile,
+    FileTrouble,
+    check_files,
+    is_hash,
+    keep_content,
+    read_input,
+)
 from fanfold.work.media import content_hash, read_content
 from fanfold.work.member import Request
 from fanfold.work.raised import error_text
@@ -75,6 +82,8 @@ def carried_by(request: Request) -> list[str]:
     if files is not None:
         found += [one.hash for one in files.inputs if not files.shared]
         found += [files.repository.bundle] if files.repository and files.repository.bundle else []
+    if not all(map(is_hash, found)):
+        raise Terminal("a file of the ask has no hash", scope="ask")
     return list(dict.fromkeys(found))
 
 
@@ -105,7 +114,13 @@ def contents_folder(store: str) -> Path:
 
 def unpacked(request: Request, folder: Path) -> Request:
     """A request from elsewhere, with its files in a folder of this machine; those that came with it are
-    put there."""
+    put there. Terminal: a file of it would be elsewhere."""
+    carried_by(request)
+    try:
+        if request.ask.files is not None:
+            check_files(request.ask.files)
+    except FileTrouble as error:
+        raise Terminal(str(error), scope="ask") from None
     for hash, content in request.contents.items():
         unpack(folder, hash, content)
     return msgspec.structs.replace(request, ask=_moved(request.ask, str(folder)), contents={})

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from fanfold.errors import Terminal
 from fanfold.work import carried
+from fanfold.work.ask import Ask
 from fanfold.work.carried import (
     AskFiles,
     CarriedFile,
     FileTrouble,
+    Repository,
     check_pattern,
     collect,
     describe_inputs,
@@ -21,6 +24,8 @@ from fanfold.work.carried import (
     put_below,
 )
 from fanfold.work.media import content_hash
+from fanfold.work.member import Request
+from fanfold.work.wire import decode_request, encode_request, unpacked
 
 
 def write(folder: Path, *paths: str) -> None:
@@ -157,3 +162,24 @@ def test_files_of_a_step_and_of_its_member_go_together(tmp_path: Path) -> None:
     )
     with pytest.raises(FileTrouble, match="of the member are below /other"):
         step.joined(AskFiles(folder="/other"))
+
+
+BAD = {
+    "an input": AskFiles((CarriedFile("../x", "0" * 32, 1),)),
+    "an output": AskFiles(outputs=("/etc/hostname",)),
+    "a home": AskFiles(home="workers/../../x"),
+    "a folder of a repository": AskFiles(repository=Repository("0" * 40, "b", "../x")),
+    "a hash": AskFiles((CarriedFile("x", "../../secret", 1),)),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_request_from_another_machine_that_leads_elsewhere_is_refused(
+    tmp_path: Path, what: str
+) -> None:
+    request = decode_request(encode_request(Request(Ask(files=BAD[what]), span="r:1")))
+    with pytest.raises(Terminal):
+        unpacked(request, tmp_path)
+    with pytest.raises(FileTrouble, match="leads out of its folder"):
+        put_below(tmp_path / "work", CarriedFile("../x", "", 0), b"")
+    assert not (tmp_path / "x").exists()
