@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import SRC, Program, fanfold
 from tests.faces.project import MEMBER, PRICE, write_items, write_project
 from tests.flow.test_remote_agents import AGENT, PLAN, STAND_IN
+from tests.flow.test_remote_files import AGENT as FILES_AGENT
+from tests.flow.test_remote_files import Machines, git
 
 pytestmark = pytest.mark.slow
 PYTHON = Path(__file__).parents[2] / ".ray" / "bin" / "python"
@@ -131,6 +134,29 @@ def test_an_agent_on_a_node_outlives_the_run(model: RunningServer, tmp_path: Pat
     receipt = ended.receipt
     assert (receipt["passed"], receipt["maybe_paid_twice"]) == (1, 0)
     assert receipt["cost_usd"] == pytest.approx(0.25)
+
+
+def test_files_and_a_repository_go_to_a_node_and_come_back(
+    model: RunningServer, tmp_path: Path
+) -> None:
+    machines = Machines(tmp_path, "workers", ExitStack())
+    machines.repository()
+    cluster = RayCluster(tmp_path, f"members: [{FILES_AGENT.format(machines.program, '')}]")
+    try:
+        machines.plan(
+            ["COPY facts done\nCOPY new out/i0"], ", isolation: worktree",
+            ', inputs: new, outputs: "out/{{ item.id }}"',
+        )  # fmt: skip
+        (machines.run / "new").write_text("not in git")
+        roster = machines.run / "roster.yaml"
+        roster.write_text(f"settings: {{queue: {cluster.address}}}\n{roster.read_text()}")
+        ended = started(machines.run, "run", "plan.yaml", "--json").end()
+    finally:
+        cluster.close()
+    assert (ended.code, ended.receipt["passed"]) == (0, 1), ended
+    assert (machines.run / "out" / "i0").read_text() == "NOT IN GIT"
+    (branch,) = machines.branches()
+    assert git(machines.run, "show", f"{branch}:done") == "A FACT"
 
 
 def test_a_cluster_that_is_not_there_is_named_in_one_line(

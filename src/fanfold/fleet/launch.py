@@ -141,7 +141,7 @@ def _runs_elsewhere(entry: RegistryEntry) -> bool:
 
 def open_panes(launched: Launched, log: Say) -> str | None:
     """A window for each worker; the name of the tmux session, None without one."""
-    panes = tmux.show(launched.name, launched.run, Path(launched.store), log)
+    panes = tmux.show(launched.name, launched.run, launched.store, log)
     if panes is None:
         return None
     if launched.workers:
@@ -192,7 +192,7 @@ def _refuse(job: Job, store: str, earlier: RunRecord, force: bool) -> None:
             f"{name} {how} before it was done; to continue: fanfold resume {root} --detach"
         )
     _refuse_living(store, earlier)
-    tmux.close_session(name, earlier.id, Path(store))
+    tmux.close_session(name, earlier.id, store)
 
 
 def _refuse_living(store: str, earlier: RunRecord) -> None:

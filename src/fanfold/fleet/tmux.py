@@ -22,6 +22,8 @@ from queue import SimpleQueue
 
 import msgspec
 
+from fanfold.journal.places import absolute
+
 SECONDS = 20.0
 LONGEST_CALL = 12_000  # bytes; tmux takes 16 kB
 OWNER, WORKER = "@fanfold_run", "@fanfold_worker"
@@ -35,7 +37,7 @@ class NoTmux(Exception):
 
 
 class ShownRun(msgspec.Struct, frozen=True):
-    """The run that is shown: `store` is the absolute path of the folder that its journal is in."""
+    """The run that is shown: `store` names where its journal is, from any folder."""
 
     name: str
     run: str
@@ -188,10 +190,12 @@ class Panes:
                 self._log(f"tmux: no windows, the run continues without them: {error}")
 
 
-def show(name: str, run: str, store: Path, log: Log, tmux: Tmux | None = None) -> Panes | None:
+def show(
+    name: str, run: str, store: str | Path, log: Log, tmux: Tmux | None = None
+) -> Panes | None:
     """The windows of a run; None where there is no tmux."""
     tmux = Tmux() if tmux is None else tmux
-    return Panes(ShownRun(name, run, str(store.absolute())), log, tmux) if tmux.installed else None
+    return Panes(ShownRun(name, run, absolute(store)), log, tmux) if tmux.installed else None
 
 
 def open_windows(shown: ShownRun, workers: Iterable[str], tmux: Tmux) -> str:
@@ -201,10 +205,10 @@ def open_windows(shown: ShownRun, workers: Iterable[str], tmux: Tmux) -> str:
     return session
 
 
-def close_session(name: str, run: str, store: Path, tmux: Tmux | None = None) -> None:
+def close_session(name: str, run: str, store: str | Path, tmux: Tmux | None = None) -> None:
     """Close the session of a run, if there is one. Never raises."""
     with suppress(NoTmux):
-        (Tmux() if tmux is None else tmux).close_session(ShownRun(name, run, str(store.absolute())))
+        (Tmux() if tmux is None else tmux).close_session(ShownRun(name, run, absolute(store)))
 
 
 def session_name(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 import msgspec
@@ -60,7 +59,7 @@ def kill(run: str, worker: str, force: bool, store: str, as_json: bool) -> None:
             click.confirm(f"End all of {record.name} ({record.id})?", abort=True, err=True)
         ended = kill_all(place, record, operator())
         registry().remove(record.name, record.id)
-        tmux.close_session(record.name, record.id, Path(folder))
+        tmux.close_session(record.name, record.id, folder)
     else:
         ended = kill_worker(place, record, worker, operator())
     click.echo(msgspec.json.encode(ended) if as_json else _kill_text(ended, record, worker))

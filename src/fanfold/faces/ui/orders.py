@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from pathlib import Path
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -116,7 +115,7 @@ class PageOrders:
         folder = self._files()
         ended = kill_all(opening.server(self._place) or folder, run, _user())
         Registry().remove(run.name, run.id)
-        tmux.close_session(run.name, run.id, Path(folder))
+        tmux.close_session(run.name, run.id, folder)
         if ended.left:
             raise FanfoldError(f"could not be ended: {'; '.join(ended.left)}")
         return ", ".join(ended.killed)
