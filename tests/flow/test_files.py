@@ -122,14 +122,15 @@ def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
         yield Elsewhere(tmp_path, stack)
 
 
-EVERYWHERE = pytest.mark.parametrize("where", ["here", "workers", "ssh"])
+SSH = pytest.param("ssh", marks=pytest.mark.slow)
+EVERYWHERE = pytest.mark.parametrize("where", ["here", "workers", SSH])
 
 
 def upper(*numbers: int) -> dict[str, str]:
     return {f"i{n}.txt": f"TEXT OF {n}" for n in numbers}
 
 
-@EVERYWHERE
+@pytest.mark.parametrize("where", ["here", "workers", "ssh"])
 def test_files_are_there_before_and_in_their_places_after_wherever_the_work_is_done(
     elsewhere: Elsewhere, where: str
 ) -> None:

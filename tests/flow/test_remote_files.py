@@ -27,7 +27,9 @@ input: {jsonl: items.jsonl, id: id}
 steps:
   - map: {prompt: "{{ item.text }}", member: a, concurrency: 4}
 """
-ELSEWHERE = pytest.mark.parametrize("where", ["workers", "ssh"])
+ELSEWHERE = pytest.mark.parametrize(
+    "where", ["workers", pytest.param("ssh", marks=pytest.mark.slow)]
+)
 
 
 def git(folder: Path, *words: str) -> str:
