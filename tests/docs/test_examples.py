@@ -268,5 +268,5 @@ def test_the_pages_have_examples_of_each_sort() -> None:
 
 def test_every_block_says_its_language() -> None:
     """A fence without one is only for drawings."""
-    known = {"python", "yaml", "json", "text", "console", "sh", "diff"}
+    known = {"python", "yaml", "json", "text", "console", "sh", "sql", "diff"}
     assert {block.language for page in pages() for block in blocks(page)} <= known
