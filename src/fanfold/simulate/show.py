@@ -76,8 +76,8 @@ def _parts(title: str, parts: Sequence[SimulatedPart]) -> list[Column]:
 
 
 def _times(found: PlanSimulation) -> list[str]:
-    shown = (f"  {one.share:>4.0%}  {one.what}" for one in found.time if one.share >= 0.005)
-    return ["where the time of calls goes:", *shown]
+    shown = [f"  {one.share:>4.0%}  {one.what}" for one in found.time if one.share >= 0.005]
+    return ["where the time of calls goes:", *shown] if shown else []
 
 
 def _rows(rows: Sequence[SimulatedTotal]) -> list[Column]:
