@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parents[2] / "src" / "fanfold" / "apps" / "contracts"
 flag: Callable[[dict[str, Any]], dict[str, Any]] = resolve_target("clauses:flag_risks", FOLDER)
 sentences = resolve_target("sentences:sentences", FOLDER)
 levelled = resolve_target("sentences:levelled", FOLDER)
+readable: Callable[[str], str] = resolve_target("report:readable", FOLDER)
 placed = resolve_target("places:placed", FOLDER)
 MOST = 3
 
@@ -218,3 +219,17 @@ def test_every_finding_in_the_data_occurs_word_for_word_and_none_too_often() -> 
         assert [one for one in own if one["evidence"] not in row["text"]] == []
         assert max(Counter(one["category"] for one in own).values(), default=0) <= MOST
     assert len(few) > 20
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("CORIOINC: LICENSE AND HOSTING AGREEMENT", "Corio Inc: License and Hosting Agreement"),
+        ("NETGEAR, INC: NON COMPETITION AGREEMENT", "Netgear, Inc: Non Competition Agreement"),
+        ("Papa Johns Inc: SUPPLY AGREEMENT", "Papa Johns Inc: Supply Agreement"),
+        ("IBM and Acme: Supply Agreement", "IBM and Acme: Supply Agreement"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_a_title_in_capitals_is_shown_as_people_write_it(title: str, shown: str) -> None:
+    assert readable(title) == shown

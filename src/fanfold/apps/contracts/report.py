@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
@@ -20,6 +21,9 @@ BY_RULES = (
 BY_MODEL = (
     "Found by language models. Every quote was checked against its contract; the rest was not."
 )
+
+_READ = re.compile(r"\b(?P<name>[A-Z\d]{3,}?|OF|TO)(?P<form>INC|CORP|LTD|LLC|PLC|CO)?\b(?!\.)")
+_SMALL = frozenset({"and", "of", "the", "to"})
 
 Finding: TypeAlias = dict[str, Any]
 
@@ -42,10 +46,23 @@ def told(parts: Iterable[Any]) -> str:
     return "\n".join(lines)
 
 
+def readable(title: str) -> str:
+    """Names of files in capitals, `CORIOINC: HOSTING AGREEMENT`, as people write them."""
+    pieces = title.split(": ")
+    return ": ".join(_READ.sub(_as_written, one) if one.isupper() else one for one in pieces)
+
+
+def _as_written(word: re.Match[str]) -> str:
+    name, form = word["name"], word["form"] or ""
+    if name.lower() in _SMALL:
+        return name.lower()
+    return f"{name.capitalize()}{' ' if name and form else ''}{form.capitalize()}"
+
+
 def _record(part: Any, finding: Finding) -> Finding:
     return {
         "severity": finding["severity"], "category": finding["category"], "contract": part.id,
-        "title": part.value["title"], "section": finding["section"], "offset": finding["offset"],
+        "title": readable(part.value["title"]), "section": finding["section"], "offset": finding["offset"],
         "evidence": finding["evidence"], "why": finding["why"], "chance": finding["chance"],
     }  # fmt: skip
 
@@ -137,7 +154,7 @@ def _contracts(parts: list[Any]) -> Iterator[str]:
     yield "|---|--:|--:|--:|"
     for part in sorted(parts, key=lambda part: ([-one for one in counts(part)], part.id)):
         high, medium, low = counts(part)
-        yield f"| [{_cell(part.value['title'])}](pages/{part.id}.md) | {high} | {medium} | {low} |"
+        yield f"| [{_cell(readable(part.value['title']))}](pages/{part.id}.md) | {high} | {medium} | {low} |"
     yield ""
 
 
@@ -173,7 +190,7 @@ def page(item: dict[str, Any]) -> str:
     placed = item["steps"]["place"]
     found = sorted(placed["findings"], key=lambda one: one["offset"] or 0)
     likely = [one for one in found if _likely(one)]
-    lines = [f"# {placed['title']}", "", f"Contract {item['id']}, {placed['chars']:,} characters: "
+    lines = [f"# {readable(placed['title'])}", "", f"Contract {item['id']}, {placed['chars']:,} characters: "
              f"{len(found)} possible risk clauses ({_counted(found)}).", ""]  # fmt: skip
     lines += [line for one in likely for line in _entry(one)]
     if unlikely := [one for one in found if not _likely(one)]:
