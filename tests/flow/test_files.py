@@ -228,6 +228,6 @@ def test_a_run_that_is_killed_at_any_moment_asks_nothing_twice_and_has_all_files
     assert (ended.code, ended.receipt["passed"]) == (0, items), ended
     assert project.left == upper(*range(items))
     repeated = sum(project.asked.values()) - items
-    assert repeated == ended.receipt["maybe_paid_twice"], "on record, where it may have been paid"
+    assert repeated <= ended.receipt["maybe_paid_twice"], "on record, where it may have been paid"
     if where != "here":
         assert repeated == 0, "workers keep what they have"
