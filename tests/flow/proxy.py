@@ -27,14 +27,18 @@ class Proxy:
             if direction in (name, "both"):
                 event.clear()
 
+    def mend(self) -> None:
+        """What was held back is forwarded now, late, and all that follows."""
+        for event in self._flowing.values():
+            event.set()
+
     def drop(self) -> None:
         """End all connections, with what they hold; new ones work."""
         held, self._open = self._open, set()
         for one in held:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-        for event in self._flowing.values():
-            event.set()
+        self.mend()
 
     def _accept(self) -> None:
         while True:

@@ -17,6 +17,7 @@ import pytest
 from fanfold.journal import opening
 from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, threaded_server
+from fanfold.work.outcome import Receipt
 from tests import postgres
 from tests.flow.children import Child, child, finished
 from tests.flow.crash_child import PRICE, Job, Told
@@ -190,41 +191,78 @@ def contents(database: PostgresServer, schema: str) -> list[object]:
 # ── any of them, at any moment ───────────────────────────────────────────────────────────────
 
 
-def break_something(random: Random, database: PostgresServer, proxy: Proxy, process: Child) -> None:
-    """And put it right again, but for a process that was killed."""
-    pid = process.process.pid
-    assert pid is not None
-    match random.choice(("crash", "cut", "hold", "drop", "stop", "kill")):
-        case "crash":
-            database.kill()
-            time.sleep(random.random())
-            database.start()
-        case "cut":
-            database.run(CUT)
-        case "hold":
-            proxy.hold(random.choice(("to_server", "from_server", "both")))
-            time.sleep(random.random())
-            proxy.drop()
-        case "drop":
-            proxy.drop()
-        case "stop":
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
-                time.sleep(random.random())
-                os.kill(pid, signal.SIGCONT)
-        case "kill":
-            process.process.kill()
-            process.process.join()
+SHORT, USUAL = 6, 180  # seconds of a lease
+FAULTS = ("crash", "cut", "hold", "drop", "stop", "kill")
+DIRECTIONS = ("to_server", "from_server", "both")
 
 
-def has_begun(process: Child, database: PostgresServer, place: str) -> bool:
+class Faults:
+    """What goes wrong, from a seed: what, for how long, and after how many calls (`moments`). Some have
+    a short lease, so that a process that is stopped, or cut off, loses it. All is put right again, but for
+    one that was killed."""
+
+    def __init__(self, seed: int, database: PostgresServer, proxy: Proxy) -> None:
+        self._random, self._database, self._proxy = Random(seed), database, proxy
+        self.lease = self._random.choice((SHORT, USUAL, USUAL))
+        self.concurrency = self._random.choice((8, 64))
+        self.moments = sorted(self._random.randrange(ITEMS) for _ in range(3))
+        self.done: list[str] = []
+
+    def strike(self, process: Child) -> None:
+        """One of them; on record in `done`."""
+        what, seconds = self._random.choice(FAULTS), self._seconds()
+        self.done.append(f"{what} {seconds:.2g} s" + (" (too late)" if over(process) else ""))
+        match what:
+            case "crash":
+                self._database.kill()
+                time.sleep(min(seconds, 60.0))
+                self._database.start()
+            case "cut":
+                self._database.run(CUT)
+            case "hold":
+                self._proxy.hold(self._random.choice(DIRECTIONS))
+                time.sleep(seconds)
+                self._random.choice((self._proxy.drop, self._proxy.mend))()
+            case "drop":
+                self._proxy.drop()
+            case "stop":
+                self._stop(process, 2.0 * SHORT if self.lease == SHORT else min(seconds, 30.0))
+            case "kill":
+                process.process.kill()
+                process.process.join()
+
+    def _seconds(self) -> float:
+        return self._random.choice((self._random.random(), 5.0, 30.0, 120.0))
+
+    def _stop(self, process: Child, seconds: float) -> None:
+        assert process.process.pid is not None
+        with suppress(ProcessLookupError):
+            os.kill(process.process.pid, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(process.process.pid, signal.SIGCONT)
+
+
+def begun(process: Child, database: PostgresServer, place: str) -> bool:
     """It has a session, or is over. One that cannot reach its store at all is refused."""
     schema, pid = place.rpartition("=")[2], process.process.pid
     if not database.run(f"select 1 from pg_tables where schemaname = '{schema}'"):
-        return False
+        return over(process)
     owners = database.run(f"select convert_from(owner, 'UTF8') from {schema}.sessions")
-    mine = any(f'"pid":{pid},' in owner for (owner,) in owners)
-    return mine or not process.process.is_alive()
+    return over(process) or any(f'"pid":{pid},' in owner for (owner,) in owners)
+
+
+def over(process: Child) -> bool:
+    return process.told.poll() or not process.process.is_alive()
+
+
+def to_its_end(running: Child, again: Job) -> Receipt:
+    """One that was killed, or found itself fenced, is resumed, until nothing is left to do."""
+    for _ in range(10):
+        told = finished(running)
+        if told is not None and told.receipt is not None and told.receipt.status == "complete":
+            return told.receipt
+        running = child(again)
+    raise AssertionError(f"it never came to its end: {finished(running)}")
 
 
 @pytest.mark.sweep
@@ -232,24 +270,24 @@ def has_begun(process: Child, database: PostgresServer, place: str) -> bool:
 def test_random_faults_cost_nothing_twice_and_lose_nothing(
     database: PostgresServer, model: RunningServer, tmp_path: Path, seed: int
 ) -> None:
-    """Three faults for each seed. What a killed process had sent is asked again, on record."""
-    random = Random(seed)
+    """Three faults for each seed. What a killed or fenced process had sent is asked again, on record."""
     with Proxy(database.port) as proxy:
-        place = database.place(port=proxy.port)
-        work = job(place, model, tmp_path, usd=1.0, concurrency=random.choice((8, 64)))
+        faults, place = Faults(seed, database, proxy), database.place(port=proxy.port)
+        opening.open_store(place).close()
+        database.run(f"update {place.rpartition('=')[2]}.store set lease = {faults.lease}")
+        work = job(place, model, tmp_path, usd=1.0, concurrency=faults.concurrency)
         running, again = child(work), msgspec.structs.replace(work, resume=True)
-        for _ in range(3):
-            wait_until(lambda one=running: has_begun(one, database, place))
-            time.sleep(random.random())
-            break_something(random, database, proxy, running)
+        for moment in faults.moments:
+            wait_until(lambda one=running: begun(one, database, place))
+            wait_until(lambda one=running, at=moment: over(one) or asked(model, work) >= at)
+            faults.strike(running)
             if running.process.exitcode == -signal.SIGKILL:
                 assert finished(running) is None
                 running = child(again)
-        told = finished(running)
+        receipt = to_its_end(running, again)
     model.wait_idle()
-    assert told is not None and told.receipt is not None, told
-    assert outcomes(told.receipt) == {"passed": ITEMS}
-    assert told.receipt.cost_usd <= 1.0
+    assert outcomes(receipt) == {"passed": ITEMS}, faults.done
+    assert receipt.cost_usd <= 1.0
     asked_for = counts(model, work)
     assert min(asked_for) == 1
-    assert sum(asked_for) <= ITEMS + told.receipt.maybe_paid_twice
+    assert sum(asked_for) <= ITEMS + receipt.maybe_paid_twice
