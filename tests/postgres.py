@@ -68,7 +68,7 @@ class PostgresServer:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*before, *words, *settings], user=owner, cwd="/", stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, preexec_fn=_end_with_us,
+                stdout=log, stderr=log, preexec_fn=end_with_us,
             )  # fmt: skip
 
     def _answers(self) -> bool:
@@ -170,7 +170,7 @@ def _other_user() -> str | None:
     return None if os.geteuid() else "nobody"
 
 
-def _end_with_us() -> None:
+def end_with_us() -> None:
     """Also when the tests are killed."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:

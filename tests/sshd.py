@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.faces.cli import SRC
-from tests.postgres import _end_with_us
+from tests.postgres import end_with_us
 from tests.waiting import wait_until
 
 _SERVER = """\
@@ -100,7 +100,7 @@ class SshServer:
         Path("/run/sshd").mkdir(exist_ok=True)
         with (self.folder / "sshd.log").open("ab") as log:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_end_with_us
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_us
             )
         wait_until(self._answers)
 

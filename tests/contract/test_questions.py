@@ -27,7 +27,6 @@ from fanfold.journal.facts import (
     ItemEnding,
     KeepPrompt,
     LoseAttempts,
-    MonthlyLimit,
     NameStep,
     NewReply,
     NoteWaits,
@@ -37,7 +36,9 @@ from fanfold.journal.facts import (
     ReopenRun,
 )
 from fanfold.journal.kept import KeepContent
+from fanfold.journal.limits import MonthlyLimit
 from fanfold.journal.questions import ReportQuestions, RunQuestions
+from fanfold.journal.shares import DivideBatch, JoinRun
 from fanfold.journal.submissions import NoteSubmission, SubmitBatch
 from fanfold.price import Price
 from fanfold.work.ask import Message, Reply, Usage
@@ -71,6 +72,10 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "tasks_asked": [(1, "map")], "has_answered": [("m", "m:1"), ("x", "x")],
     "month_use": [("m", MONTH)], "month_uses": [(MONTH,)], "unbooked_seconds": [(1,), (2,)],
     "waits": [(1,), (2,)],
+    "led_by": [(1,), (99,)],
+    "sharers": [(1,)],
+    "division": [(1,)],
+    "open_attempts": [()],
     "runs": [()], "records": [([1, 2],), ([],)], "names": [()], "endings": [(1, STATES), (1, STATES, 1)],
     "revised": [(1,)], "revised_ids": [(1, 5)], "has_item": [(1, "i0"), (1, "no")], "item_ids": [(1,)],
     "find_items": [(1, "i0")], "step_endings": [(1, ITEM)], "item_attempts": [(1, "i0")],
@@ -158,6 +163,8 @@ async def fill(store: Store) -> None:
     await store.write(SubmitBatch(2, 0, "fanfold-2", "m", (13,), 20.0, 99.5, b"{}"))
     await store.write(NoteSubmission(2, 2, "unsent", 21.0))
     await store.write(LoseAttempts((12, 13), 22.0))
+    await store.write(start(b"g" * 16, ids=("i1",)))
+    await write(store, JoinRun(1, "v", "s"), DivideBatch(1, "s", 0, 0, 4, 1, b"{}"))
 
 
 async def _changed(store: Store) -> None:
@@ -220,7 +227,8 @@ def test_both_databases_have_the_same_columns(tmp_path: Path) -> None:
     with closing(sqlite3.connect(Path(backends[1].place) / "journal.db")) as db:
         tables = "select m.name, t.name from sqlite_master m, pragma_table_info(m.name) t"
         columns = db.execute(f"{tables} where m.type = 'table' and m.name <> 'sqlite_sequence'")
-        only_there = {"sessions", "writers", "store", "asks", "workers", "pieces", "messages"}
+        only_there = {"sessions", "writers", "store", "asks", "workers", "pieces", "messages",
+                      "carried"}  # fmt: skip
         assert {row for row in rows if row[0] not in only_there} == {
             row for row in columns if row[0] != "store"
         }

@@ -29,7 +29,6 @@ from fanfold.journal.facts import (
     GiveOrder,
     ItemEnding,
     LoseAttempts,
-    MonthlyLimit,
     NameStep,
     NewReply,
     PlanBatch,
@@ -41,6 +40,7 @@ from fanfold.journal.facts import (
     decode,
     encode,
 )
+from fanfold.journal.limits import MonthlyLimit
 from fanfold.journal.sqlite.folder import APPLICATION_ID
 from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.journal.sqlite.writer import Writer

@@ -16,7 +16,7 @@ from fanfold.errors import RateLimited, Terminal, Transient
 from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.members.roster import RosterSettings
-from fanfold.run.limits import DOWN
+from fanfold.run.breaker import DOWN
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Script, Scripted, traits
 from fanfold.testing.script import key_required

@@ -13,7 +13,8 @@ from fanfold.errors import BadInput
 from fanfold.journal import opening
 from fanfold.journal.contract import Store
 from fanfold.journal.decide import month_bounds, month_of
-from fanfold.journal.facts import MonthlyLimit, StartAttempt
+from fanfold.journal.facts import StartAttempt
+from fanfold.journal.limits import MonthlyLimit
 from fanfold.journal.opening import open_store
 from fanfold.observe.closing import resume_command
 from fanfold.patterns.fold import collect

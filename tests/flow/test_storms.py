@@ -16,7 +16,8 @@ from random import Random
 import pytest
 
 from fanfold.errors import MemberError, RateLimited, Terminal, TimedOut, Transient
-from fanfold.run.limits import DOWN, SLOWEST_BACKOFF
+from fanfold.run.breaker import DOWN
+from fanfold.run.throttle import SLOWEST_BACKOFF
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import MemberLimits, Traits

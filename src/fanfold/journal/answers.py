@@ -40,9 +40,12 @@ class ClaimHolder(msgspec.Struct, frozen=True):
     again: bool = False
 
 
+Currency = Literal["usd", "tokens", "calls"]
+
+
 class Shortage(msgspec.Struct, frozen=True, gc=False):
-    """A budget that does not cover a claim, in nano-dollars: what is settled and what is reserved, by
-    all processes. `scope`: that of a surrounding run, by its name; "" is the member's month. `final`:
+    """A budget that does not cover a claim, in nano-dollars or another `unit`: what is settled and what
+    is reserved, by all processes. `scope`: that of a run, by its name; "" is the member's month. `final`:
     nobody may wait for what is reserved there."""
 
     scope: str
@@ -50,6 +53,7 @@ class Shortage(msgspec.Struct, frozen=True, gc=False):
     settled: int
     reserved: int
     final: bool = False
+    unit: Currency = "usd"
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):

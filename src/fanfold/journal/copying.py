@@ -14,8 +14,8 @@ from fanfold.journal.contract import Store, StoreView
 from fanfold.journal.facts import CopyRows
 from fanfold.journal.sqlite import checksum
 from fanfold.journal.sqlite.attempts import reply_crc
+from fanfold.journal.sqlite.checksum import SUMMED
 from fanfold.journal.sqlite.read_tables import PAGE, TABLES, TableRows
-from fanfold.journal.sqlite.rows import SUMMED
 from fanfold.journal.sqlite.stored import item_is_sound
 from fanfold.work.item import digest
 

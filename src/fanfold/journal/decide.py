@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fanfold.journal.answers import Claim, ClaimHolder, Shortage
 from fanfold.journal.facts import StartAttempt
-from fanfold.work.budget import Accounts, Amount, fit_all, reserve_all
+from fanfold.work.budget import Account, Accounts, Amount, fit_all, reserve_all
 
 # ── months ───────────────────────────────────────────────────────────────────────────────────
 
@@ -32,15 +32,23 @@ def month_bounds(month: str) -> tuple[float, float]:
 # ── money ────────────────────────────────────────────────────────────────────────────────────
 
 
-def reserve(amount: int, accounts: Accounts) -> Claim | None:
-    """Nano-dollars: they fit into all of these, and are reserved in each (None), or why not."""
-    want = Amount(usd=amount)
+def reserve(want: Amount, accounts: Accounts) -> Claim | None:
+    """It fits into all of these, and is reserved in each (None), or why not."""
     fit, one = fit_all(accounts, want)
     if fit == "fits":
         reserve_all(accounts, want)
         return None
-    short = Shortage(one.name, one.max_usd or 0, one.usd, one.reserved_usd, one.final)
-    return Claim(broke="never" if fit == "never" else "now", short=short)
+    return Claim(broke="never" if fit == "never" else "now", short=_shortage(one, want))
+
+
+def _shortage(one: Account, want: Amount) -> Shortage:
+    """Of the first currency that does not suffice."""
+    tokens = one.tokens + one.reserved_tokens + want.tokens, one.max_tokens
+    if one.max_usd is not None and one.usd + one.reserved_usd + want.usd > one.max_usd:
+        return Shortage(one.name, one.max_usd, one.usd, one.reserved_usd, one.final)
+    if tokens[1] is not None and tokens[0] > tokens[1]:
+        return Shortage(one.name, tokens[1], one.tokens, one.reserved_tokens, unit="tokens")
+    return Shortage(one.name, one.max_calls or 0, one.calls, one.reserved_calls, unit="calls")
 
 
 # ── claims ───────────────────────────────────────────────────────────────────────────────────
@@ -86,7 +94,8 @@ def claim(
                 (doubt if one.holder.state == "in_doubt" else held).append(one.holder)
     if held or (doubt and not start.take_over):
         return Claim(held=tuple(held), doubt=tuple(doubt))
-    if limits and (refused := reserve(start.reserved, limits)) is not None:
+    want = Amount(start.reserved, start.reserved_tokens, 1)
+    if limits and (refused := reserve(want, limits)) is not None:
         return refused
     for key in keys:
         holder = ClaimHolder(key, number, start.session, "started", start.reserved)

@@ -11,6 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from fanfold.journal.kept import KeepContent
+from fanfold.journal.limits import MonthlyLimit, SharedLimit
+from fanfold.journal.shares import ShareFact
 from fanfold.journal.submissions import NoteSubmission, SubmitBatch
 from fanfold.price import Price
 from fanfold.work.ask import Reply, Usage
@@ -51,9 +53,12 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Answer: the number of the run."""
+    """Answer: the number of the run. `shared`: others may join it. Then the answer is 0 if such a run of
+    its name is under way, whose session is not one of these `dead` ones."""
 
     record: RunRecord
+    shared: bool = False
+    dead: tuple[str, ...] = ()
 
 
 class ReopenRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -61,6 +66,7 @@ class ReopenRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     Outcomes that are not final are dropped, so that the run continues with these items; with `keep`
     they stay. Those of the ids in `anew` are dropped whatever they are. `plan` replaces the plan.
+    `shared`: others may join it.
     """
 
     run: int
@@ -71,6 +77,7 @@ class ReopenRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
     anew: tuple[str, ...] = ()
     keep: bool = False
     plan: bytes | None = None
+    shared: bool = False
 
 
 class CloseRun(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -165,15 +172,6 @@ class DropBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
 # ── attempts, replies and outcomes ───────────────────────────────────────────────────────────
 
 
-class MonthlyLimit(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a member may spend in a month (`2025-06`, UTC), over all runs of the store, in
-    nano-dollars. `anew`: first recompute what it has spent so far from the attempts."""
-
-    month: str
-    limit: int
-    anew: bool = False
-
-
 class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, array_like=True):
     """Claims the keys and writes the reservation, in one transaction, before anything is sent.
     Answer: Claim.
@@ -184,7 +182,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     `queue`: the id of the queue that it is put into; "" when this process asks itself. `apart`: how the
     reply to several items that comes out of it is taken apart, should another process get it.
     `discards`: recorded replies, by row, that are damaged and are asked for again on the operator's
-    word. They serve nobody any more, and count as maybe paid twice.
+    word. They serve nobody any more, and count as maybe paid twice. `budgets`: of all processes of the run.
     """
 
     run: int
@@ -206,6 +204,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     queue: str = ""
     discards: tuple[int, ...] = ()
     apart: TakeApart | None = None
+    budgets: tuple[SharedLimit, ...] = ()
 
 
 class NewReply(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -389,6 +388,7 @@ Fact = (
     | PlanItems | PlanBatch | DropBatch | StartAttempt | EndAttempt | RecordFailure | EndItems
     | KeepPrompt | KeepContent | CopyRows | ReleaseClaims | LoseAttempts | AdoptAttempts | DiscardReply
     | BeginJudging | EndJudging | GiveOrder | AnswerOrder | SubmitBatch | NoteSubmission
+    | ShareFact
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

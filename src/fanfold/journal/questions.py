@@ -31,6 +31,7 @@ from fanfold.journal.answers import (
 )
 from fanfold.journal.costs import DaySpending, ReplyCosts
 from fanfold.journal.facts import AttemptState, NoteWaits, OrderState, RunRecord
+from fanfold.journal.shares import DividedBatch, Sharer
 from fanfold.journal.submissions import InBatches, SubmissionRecord
 from fanfold.work.member import MemberStats
 from fanfold.work.outcome import Missing, Part, Saving, State
@@ -170,6 +171,15 @@ class RunQuestions(Protocol):
     def waits(self, run: int) -> NoteWaits | None:
         """Why calls of a run wait, as its process last noted; None: none does, or it is over."""
 
+    def led_by(self, run: int) -> tuple[str, str]:
+        """Its status, and the session of the process that it belongs to."""
+
+    def sharers(self, run: int) -> list[Sharer]:
+        """The processes that take part in it, in the order in which they joined."""
+
+    def division(self, run: int) -> DividedBatch | None:
+        """The batch that they may take ranges of now."""
+
     def unbooked_seconds(self, run: int) -> float:
         """Active seconds of a process that has not closed the run, by its last heartbeat."""
 
@@ -215,6 +225,9 @@ class ReportQuestions(RunQuestions, Protocol):
 
     def step_outcomes(self, run: int, ids: Iterable[str]) -> dict[tuple[int, str], StepOutcome]:
         """By step and item, how it ended there."""
+
+    def open_attempts(self) -> list[tuple[int, str]]:
+        """Those in progress, each with its session, of all runs; not those that a service has."""
 
     def attempts(self, run: int, limit: int = 100_000) -> list[AttemptRecord]: ...
 

@@ -122,7 +122,8 @@ def _unsent(
     if sent is None or run.status != "running":
         return ()
     started = {one.no: one for one in read.newest(run.no, ("started",), MOST_STARTED)}
-    return tuple(started[no] for no in sent.unsent(dict.fromkeys(started, run.session)))
+    sessions = {no: session for no, session in read.open_attempts() if no in started}
+    return tuple(started[no] for no in sent.unsent(sessions))
 
 
 def _without(account: Receipt, unsent: tuple[AttemptRecord, ...]) -> Receipt:

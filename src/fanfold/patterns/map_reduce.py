@@ -11,7 +11,14 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce
-from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of, readable
+from fanfold.patterns.prompt import (
+    Prompt,
+    check_prompt,
+    make_task,
+    make_tasks,
+    prompt_of,
+    readable,
+)
 from fanfold.patterns.reduce import (
     Landing,
     Reducing,
@@ -25,6 +32,7 @@ from fanfold.patterns.watching import watching
 from fanfold.run.demand import embeds
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
+from fanfold.run.shares import Ranges
 from fanfold.run.sources import source_of
 from fanfold.run.stream import Sharding
 from fanfold.run.task_state import TaskState
@@ -40,7 +48,7 @@ from fanfold.work.reader import read_record
 from fanfold.work.routed import Route, read_route
 from fanfold.work.shard import ShardSize
 from fanfold.work.split import TakeApart, fields_of, inputs_together, shard_ask
-from fanfold.work.task import Reducer, Task, Terms
+from fanfold.work.task import Place, Reducer, Task, Terms
 from fanfold.work.watch import script_watch
 
 
@@ -106,10 +114,10 @@ async def map_batch(
     run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: ShardSize | None = None
 ) -> None:
     """Carry every item of a batch through one step. The replies are in the journal afterwards."""
-    tasks = make_tasks(
-        run.remaining(batch, terms), batch.no, terms, _prompt(run, batch, terms, prompt)
-    )
-    sharding = sharding_of(prompt, shard, batch.size)
+    made, sharding = _prompt(run, batch, terms, prompt), sharding_of(prompt, shard, batch.size)
+    if run.share is not None and run.share.divides:
+        return await _map_ranges(run, batch, terms, made, sharding)
+    tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, made)
     if terms.watch is None:
         return await run.drain(tasks, sharding)
     async with (
@@ -120,6 +128,24 @@ async def map_batch(
             await watch.landed(outcome)
     await run.flush()
     return None
+
+
+async def _map_ranges(
+    run: Run, batch: Batch, terms: Terms, prompt: Prompt, sharding: Sharding | None
+) -> None:
+    """The same, as one of several processes: this one does those ranges of the batch that it takes."""
+    assert run.share is not None
+    run.recall(batch, terms)
+    ranges = Ranges(run.share)
+
+    async def tasks() -> AsyncGenerator[Task, None]:
+        async for position, item in ranges.items(batch.source):
+            yield make_task(prompt, item, terms, Place(batch.no, position))
+
+    async with aclosing(run.stream(tasks(), sharding, terms)) as landing:
+        async for outcome in landing:
+            ranges.landed(outcome.position)
+    await run.flush()
 
 
 def _prompt(run: Run, batch: Batch, terms: Terms, prompt: Prompt) -> Prompt:

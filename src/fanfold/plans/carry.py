@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -60,6 +61,19 @@ class CarriedStep(FlowStep, Protocol):
     async def carry(self, state: PlanState) -> None: ...
 
 
+class DividedStep(msgspec.Struct, frozen=True):
+    """What another process must know to do a part of a step: its name, the results so far, and which steps
+    its items have passed."""
+
+    step: str
+    results: dict[str, Any]
+    passed: tuple[str, ...]
+
+
+_encode = msgspec.json.Encoder().encode
+_divided = msgspec.json.Decoder(DividedStep).decode
+
+
 class PlanState:
     """How far a plan is: the items in the flow, what they have been through, the results so far.
 
@@ -87,13 +101,19 @@ class PlanState:
         self._skip = False
 
     async def carry_out(self, source: Source | None) -> None:
+        await self._begin()
+        if source is not None:
+            await self._start_input(source)
+        await self._carry_steps()
+
+    async def _begin(self) -> None:
         for step in self._steps:
             for terms in step.all_terms(self.ready):
                 await self.run.begin(terms)
-        if source is not None:
-            self._position = next(n for n, step in enumerate(self._steps) if step.takes_items)
-            await self.start(source, "input")
-        await self._carry_steps()
+
+    async def _start_input(self, source: Source) -> None:
+        self._position = next(n for n, step in enumerate(self._steps) if step.takes_items)
+        await self.start(source, "input")
 
     async def carry_round(self, steps: Sequence[CarriedStep], number: int) -> bool:
         """These steps, as round so and so of a repeat. False: one of them gave no result."""
@@ -251,6 +271,32 @@ class PlanState:
             if not self.unforeseen:
                 self.of_input = (self.batch, one)
         self.folded = False
+
+    # ── several processes ──
+
+    def is_divided(self, step: FlowStep) -> bool:
+        """Whether other processes of the run, if there may be any, do a part of this step."""
+        share, top = self.run.share, self.ready.round == 1 and not self.unforeseen
+        return share is not None and top and step in self.ready.plan.steps
+
+    def dividing(
+        self, step: FlowStep, terms: Terms, unit: int
+    ) -> AbstractAsyncContextManager[None]:
+        """Meanwhile they may. `unit`: see `DivideBatch`."""
+        assert self.batch is not None and self.run.share is not None
+        told = DividedStep(step.name, self.results, tuple(one.step for one in self.passed))
+        return self.run.share.dividing(self.batch, terms, unit, _encode(told))
+
+    async def take_part(self, source: Source, told: bytes) -> None:
+        """As a process that another one leads: a part of the step that is divided now."""
+        divided = _divided(told)
+        await self._begin()
+        self.results |= divided.results
+        await self._start_input(source)
+        terms = {one.step: one for step in self._steps for one in step.item_terms(self.ready)}
+        self.passed = [terms[name] for name in divided.passed]
+        self._position = [step.name for step in self._steps].index(divided.step)
+        await self._steps[self._position].carry(self)
 
     # ── results ──
 

@@ -14,8 +14,9 @@ import msgspec
 
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, FanfoldError, RunStopped
+from fanfold.journal.answers import decoded
 from fanfold.journal.contract import Store
-from fanfold.journal.facts import DropRun
+from fanfold.journal.facts import DropRun, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.members.roster import Roster
 from fanfold.plans.attached import check_attached
@@ -40,9 +41,10 @@ from fanfold.run.run import Run
 from fanfold.run.settings import Approve, Settings
 from fanfold.work.item import Source
 from fanfold.work.outcome import Receipt
-from fanfold.work.task import Who
+from fanfold.work.task import Budget, Who
 
 _encode = msgspec.json.Encoder().encode
+_budget = msgspec.json.Decoder(Budget).decode
 
 
 class Watch(Protocol):
@@ -69,9 +71,12 @@ async def execute(job: Job, audience: Audience) -> Receipt:
     check_writable(job.stored.plan)
     journal = open_store(job.options.store)
     try:
-        for line in (*journal.warnings, *lacking_workers(_members(job, job.roster), journal.place)):
+        for line in (
+            *journal.warnings,
+            *lacking_workers(members_of(job, job.roster), journal.place),
+        ):
             audience.warn(line)
-        source = _source(job, journal)
+        source = input_of(job, journal)
         run = await _open(journal, job, audience.approve)
         page = None if audience.pages is None else partial(audience.pages, job.name)
         output = Output(run, job.stored.plan, page)
@@ -91,33 +96,49 @@ async def execute(job: Job, audience: Audience) -> Receipt:
 
 
 async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
-    clock, options, members = RealClock(), job.options, _members(job, job.roster)
+    clock, options, members = RealClock(), job.options, members_of(job, job.roster)
+    shared = options.shares is not None
     if job.record is None:
         tags = tuple(dict.fromkeys((*job.stored.plan.tags, *options.tags)))
-        launch = Launch(_encode(job.stored), job.stored.plan.folder, options.parent, tags)
+        launch = Launch(
+            _encode(job.stored), job.stored.plan.folder, options.parent, tags, shared=shared
+        )
         record = await start(journal, job.name, clock, job.budget, launch)
     else:
-        _check_members(members, job)
+        _check_members(job)
         plan = _encode(job.stored) if options.anew or options.step_budgets else None
-        how = Reopening(tuple(sorted(options.anew)), keep=options.only, plan=plan)
+        how = Reopening(tuple(sorted(options.anew)), keep=options.only, plan=plan, shared=shared)
         record = await reopen(journal, job.record, clock, job.budget, how)
-    settings = Settings(
-        budget=job.budget, fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
-        govern=options.governing(job.stored.plan.govern), approve=approve,
-        anew=options.anew, only=options.only, restated=frozenset(options.step_budgets),
-        keep_prompts=job.stored.plan.keep is not None,
-    )  # fmt: skip
+    settings = settings_of(job, record, record.session if shared else "", approve)
     return Run(journal, record, members, settings, clock)
 
 
-def _members(job: Job, roster: Roster) -> ListedMembers:
+def settings_of(job: Job, record: RunRecord, lead: str, approve: Approve | None) -> Settings:
+    """`lead`: see `Settings`. The budget of a run that goes on is the one on record."""
+    options = job.options
+    return Settings(
+        budget=decoded(_budget, record.budget, f"the budget of run {record.name}"),
+        fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
+        govern=options.governing(job.stored.plan.govern), approve=approve,
+        anew=options.anew, only=options.only, restated=frozenset(options.step_budgets),
+        keep_prompts=job.stored.plan.keep is not None, lead=lead,
+    )  # fmt: skip
+
+
+def members_of(job: Job, roster: Roster) -> ListedMembers:
     allow_paid = job.options.allow_paid or job.stored.allow_paid
     return ListedMembers(roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
 
 
-def _check_members(members: ListedMembers, job: Job) -> None:
+def chooser_of(job: Job) -> Chooser:
+    """Who would be asked, looked at before a run is there."""
+    members = members_of(job, job.roster)
+    return Chooser(members, Limits(1, Random(0)), LocalExecutor(), RealClock())
+
+
+def _check_members(job: Job) -> None:
     """Before an earlier run is touched: those who are to answer are there, allowed and priced."""
-    choose = Chooser(members, Limits(1, Random(0)), LocalExecutor(), RealClock())
+    choose = chooser_of(job)
     for _, asking in askings(job.stored.plan):
         for who in (asking.who, *(Who(members=(id,)) for id in asking.escalate)):
             choose.eligible(who)
@@ -130,7 +151,7 @@ async def _carry_out(
 
     def members() -> ListedMembers:
         stored = job.stored
-        return _members(job, with_commands(stored.plan, stored_roster(stored, job.options)))
+        return members_of(job, with_commands(stored.plan, stored_roster(stored, job.options)))
 
     file = None if job.roster.own or job.stored.members is not None else job.roster.file
     try:
@@ -163,7 +184,7 @@ async def _refuse(journal: Store, run: Run, job: Job, error: BadInput) -> bool:
     return True
 
 
-def _source(job: Job, journal: Store) -> Source | None:
+def input_of(job: Job, journal: Store) -> Source | None:
     """The input, checked against what the run was started with, or against its first prompt."""
     plan = job.stored.plan
     if plan.input is None:

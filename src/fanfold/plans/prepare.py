@@ -31,7 +31,8 @@ from fanfold.work.task import Budget
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line may add to a plan. `step_budgets`: for single steps, by name.
     `parent`: the span in whose process it is run. `notify`: the hook of the run, see `observe/notify`.
-    `tags`: besides those of the plan.
+    `tags`: besides those of the plan. `shares`: so many processes of this machine carry it out together;
+    None: one, which nobody may join.
 
     Of an earlier run: `anew` are items whose outcomes are dropped, and with `only` just these are
     carried out while all others stay as they are.
@@ -56,6 +57,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     overrides: Overrides = Overrides()
     notify: str | None = None
     tags: tuple[str, ...] = ()
+    shares: int | None = None
 
     def governing(self, stated: Govern) -> Govern:
         """What the command line says of stages that nobody could foresee goes before the plan."""

@@ -199,6 +199,7 @@ class Attempt:
             monthly=None if month is None else month.draw(now), why=grant.why, beside=beside,
             take_over=ctx.replies.may_repeat(shard.ids, shard.terms, traits),
             queue=ctx.executor.queue_of(traits.asked_as) if traits.at else "",
+            budgets=ctx.steps.shared_limits(shard.step),
             discards=tuple([state.discards for state in shard.tasks if state.discards]),
             apart=shard.apart if traits.at else None,
         )  # fmt: skip
@@ -365,14 +366,9 @@ class Attempt:
         """It was claimed, and is not sent: all is given back."""
         ctx = self._ctx
         ctx.dispatch.settle(self.grant, NOTHING)
+        fields = self.end_fields(NOTHING)
         ctx.store.note(
-            EndAttempt(
-                **self.end_fields(NOTHING),
-                state="error",
-                error=UNSENT,
-                lost="unsent",
-                released=self.keys,
-            )
+            EndAttempt(**fields, state="error", error=UNSENT, lost="unsent", released=self.keys)
         )
 
     def uncount(self) -> None:

@@ -110,17 +110,20 @@ def build(
     do: AskPower,
 ) -> Context:  # fmt: skip
     counts, stopping = Counts(), Stopping(shared.dispatch)
+    leads = settings.lead in ("", record.session)
     crashes = store.read.gate_crashes(record.no) if record.resumed else {}
     return Context(
         record=record, settings=settings, store=store, place=str(store.files.absolute()),
         server=opening.server(store.place), clock=clock,
         rng=shared.rng, account=shared.account, limits=shared.limits,
         dispatch=shared.dispatch, executor=shared.executor, choose=shared.choose,
-        steps=Steps(store, record.no, shared.account, shared.choose, shared.dispatch),
+        steps=Steps(
+            store, record.no, shared.account, shared.choose, shared.dispatch, bool(settings.lead)
+        ),
         planning=Planning(store, record, stopping.pause),
         replies=Replies(store, record, settings),
         outcomes=Outcomes(store, record.no, clock, counts, stopping),
         stopping=stopping, judgings=Judgings(store, record.no, record.session, crashes),
-        counts=counts, active=ActiveTime(store, clock, record.no), do=do,
+        counts=counts, active=ActiveTime(store, clock, record.no, booked=leads), do=do,
         starts={}, contents=Contents(store, record, stopping.pause),
     )  # fmt: skip

@@ -8,9 +8,11 @@ from typing import Protocol
 
 import msgspec
 
+from fanfold.journal.shares import ALL, Portion
 from fanfold.members.route import context_fits, joined
 from fanfold.price import worst
-from fanfold.run.limits import GO, Gauge
+from fanfold.run.breaker import GO
+from fanfold.run.limits import Gauge
 from fanfold.work.ask import Ask, Takes
 from fanfold.work.budget import ONE_CALL, Accounts, Amount
 from fanfold.work.item import canonical
@@ -98,11 +100,13 @@ class StepState:
     `free`: its calls cost nothing. `lines`: so many of its asks may be in batches.
     """
 
-    __slots__ = ("accounts", "ahead", "calls", "concurrency", "dollars", "free", "grow", "in_flight",
-                 "lines", "name", "no", "past", "reused")  # fmt: skip
+    __slots__ = ("_most", "_portion", "accounts", "ahead", "calls", "concurrency", "dollars", "free",
+                 "grow", "in_flight", "lines", "name", "no", "past", "reused")  # fmt: skip
 
     def __init__(self, no: int, name: str, concurrency: int, accounts: Accounts) -> None:
-        self.no, self.name, self.concurrency, self.accounts = no, name, concurrency, accounts
+        self.no, self.name, self.accounts = no, name, accounts
+        self._portion, self._most = ALL, concurrency
+        self.concurrency = concurrency
         self.grow: list[Callable[[int], None]] = []
         self.look_at_dollars()
         self.past: dict[str, tuple[int, int]] = {}
@@ -123,10 +127,22 @@ class StepState:
         """Who has no price is not asked where dollars are limited."""
         self.dollars = any(account.max_usd is not None for account in self.accounts)
 
-    def resize(self, concurrency: int) -> None:
-        self.concurrency = concurrency
+    def resize(self, most: int) -> None:
+        """So many of its calls at once, in all processes."""
+        self._most = most
+        self.take_portion(self._portion)
+
+    def take_portion(self, portion: Portion) -> None:
+        """So much of that is for this process."""
+        self._portion = portion
+        self.concurrency = portion.of(self._most)
         for grow in self.grow:
-            grow(concurrency)
+            grow(self.concurrency)
+
+    @property
+    def most(self) -> int:
+        """Of its calls at once, in all processes."""
+        return self._most
 
 
 class Demand:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from fanfold.errors import InvalidReply, RateLimited, RunStopped, Terminal, TimedOut, Transient
 from fanfold.journal.answers import Shortage
+from fanfold.run.breaker import FULL, GO, Wait
 from fanfold.run.demand import Candidate, Demand, StepState, broken
 from fanfold.run.grant import (
     Grant,
@@ -28,7 +29,7 @@ from fanfold.run.grant import (
     why_closed,
     with_less,
 )
-from fanfold.run.limits import FULL, GO, Limits, Wait
+from fanfold.run.limits import Limits
 from fanfold.run.months import SharedBudget
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.budget import NOTHING, Accounts, Amount, fit_all, reserve_all, settle_all
@@ -46,7 +47,7 @@ class Dispatch:
         self.held: str | None = None  # why nothing new is sent for now
         self.on_freed: list[Callable[[], object]] = []  # asked before those who wait
         self.on_halt: list[Callable[[str], object]] = []  # told why
-        self._outer: dict[str, SharedBudget] = {}  # of surrounding runs that refused a claim
+        self._outer: dict[tuple[str, str], SharedBudget] = {}  # of runs, that refused a claim
         self.queues = Queues()
         self.claimed: deque[tuple[Grant, asyncio.Future[bool]]] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -142,10 +143,16 @@ class Dispatch:
         return fit_all((*demand.step.accounts, *shared), amount)[0] != "never"
 
     def refused_outside(self, short: Shortage) -> None:
-        """The budget of a surrounding run refused a claim: from now on it counts here too."""
-        if short.scope not in self._outer:
-            self._outer[short.scope] = SharedBudget(short.scope, short.limit)
-        self._outer[short.scope].refused(short, self._now())
+        """The budget of a surrounding run, or what all processes of this one may take, refused a claim:
+        from now on it counts here too."""
+        scope = short.scope, short.unit
+        if scope not in self._outer:
+            self._outer[scope] = SharedBudget(short.scope, short.limit, short.unit)
+        self._outer[scope].refused(short, self._now())
+
+    def forget_outside(self) -> None:
+        """A budget has changed: what was learned of those outside says nothing any more."""
+        self._outer.clear()
 
     def _granted(
         self, demand: Demand, candidate: Candidate, request: Request, amount: Amount,

@@ -18,8 +18,9 @@ from fanfold.price import dollars
 from fanfold.run.context import Context
 from fanfold.run.events import RunEvents
 from fanfold.run.planning import Batch
-from fanfold.run.receipt import Tally, receipt
+from fanfold.run.receipt import Tally, receipt, status_of
 from fanfold.run.task_state import TaskState
+from fanfold.run.unpaid import CannotPay
 from fanfold.run.waiting import waiting_calls
 from fanfold.work.budget import Amount
 from fanfold.work.member import Traits
@@ -57,6 +58,7 @@ class RunFigures:
     at_close: list[Callable[[Receipt], None]]
     closing: Receipt | None
     _ctx: Context
+    _flaw: str | None
 
     @property
     def store(self) -> Store:
@@ -108,15 +110,41 @@ class RunFigures:
     # ── what it takes ──
 
     def statistics(self) -> Statistics:
-        ctx, account, counts = self._ctx, self._ctx.account, self._ctx.counts
+        ctx, account, counts = self._ctx, self._ctx.account, self._ctx.counts.whole()
         return Statistics(
             ctx.planning.planned, counts.done, ctx.limits.in_flight, counts.states["passed"],
             sum(counts.states[state] for state in WENT_WRONG), counts.kicks,
-            counts.retries, counts.calls, counts.reused, account.usd,
+            counts.retries, counts.calls, counts.reused,
+            account.usd + sum(one.cost for one in counts.others),
             account.reserved_usd - ctx.dispatch.reserved_ahead,
             account.max_usd, self.clock.monotonic() - ctx.active.began, ctx.dispatch.held,
             ctx.executor.in_batches(),
         )  # fmt: skip
+
+    @property
+    def unpaid(self) -> CannotPay | None:
+        """What could not be paid, the dearest, if that is why it pauses."""
+        added, short = self._ctx.planning.added, self._ctx.stopping.unpaid
+        return short.dearest if added is None else None
+
+    def _ending(self, tally: Tally, planned: int) -> tuple[str, str | None]:
+        """How it ends, and why, if not well."""
+        ctx, stop = self._ctx, self._ctx.stopping.stop
+        others = ctx.counts.others
+        if stop is not None:
+            return stop.status, self.with_batches(stop.reason)
+        if added := next(filter(None, (ctx.planning.added, *(one.added for one in others))), None):
+            return "paused", added
+        if ctx.stopping.unpaid:
+            return "paused", ctx.stopping.unpaid.reason
+        if held := ctx.outcomes.held + sum(one.held for one in others):
+            return "paused", f"{held} failed items are held; resume to try them again"
+        rest = planned - sum(tally.values()) + tally["cancelled"] + tally["unfunded"]
+        if ctx.settings.only and rest:
+            return "paused", "the other items were left as they were; resume to carry them out"
+        if tally["in_doubt"]:
+            return "paused", "items in doubt are held; resume with --retry-in-doubt to repeat them"
+        return ("flagged", self._flaw) if self._flaw else (status_of(tally, planned), None)
 
     def with_batches(self, reason: str) -> str:
         """Why it stops, and what it leaves at batch services."""
@@ -164,7 +192,8 @@ class RunFigures:
             raise StoreError(
                 f"the store: the record of run {self.record.name} is damaged; restore a copy"
             )
-        return receipt(self.store.read, record, self._ctx.counts, self._ctx.steps.by_name, tally)
+        counts = self._ctx.counts.whole()
+        return receipt(self.store.read, record, counts, self._ctx.steps.by_name, tally)
 
     @property
     def spool(self) -> Path:

@@ -11,8 +11,9 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.members.route import joined
+from fanfold.run.breaker import GO, Closed, Go, Wait
 from fanfold.run.demand import Candidate, Demand, StepState, broken
-from fanfold.run.limits import GO, MAX_WAIT, PLAIN, Closed, Gauge, Go, Wait
+from fanfold.run.limits import MAX_WAIT, PLAIN, Gauge
 from fanfold.run.months import SharedBudget
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.budget import Accounts, Amount, Fit, fit_all, reserve_all

@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import random
-from math import ceil, inf
-from typing import Literal
+from math import inf
 
 import msgspec
 
 from fanfold.errors import MemberError, RateLimited, Transient
+from fanfold.journal.shares import ALL, Portion
+from fanfold.run.breaker import FULL, GO, PATIENCE, Breaker, Closed, Go, Health, Wait, in_words
 from fanfold.run.months import MonthBudget
 from fanfold.run.prompt_cache import PromptCaches
 from fanfold.run.throttle import SLOWEST_BACKOFF, Rate, Throttle, backoff
 from fanfold.work.member import Traits
 
-DOWN = 5  # calls in a row without an answer: who answered before is down
-DIFFERENT = 3  # of them at least: one ask that fails again and again says nothing of the others
 PROBE = 2.0  # seconds that the others wait for the first request: a refusal comes sooner
-FIRST_LOOK = 1.0  # seconds until it is looked whether it is back; doubles
 MAX_WAIT = 600.0  # seconds that a run waits at most when a member says when to come back
-PATIENCE = 900.0  # seconds of nothing but silence before one gives up
-BreakerState = Literal["closed", "open", "half"]
-
-
-class Go(msgspec.Struct, frozen=True):
-    """Leave to go now."""
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """Not now. `until` is a time to ask again; None: when something is given back."""
-
-    until: float | None = None
-
-
-class Closed(msgspec.Struct, frozen=True):
-    """Nothing is sent there any more; `reason` says why."""
-
-    reason: str
 
 
 class Permit(msgspec.Struct, frozen=True):
@@ -48,9 +28,6 @@ class Permit(msgspec.Struct, frozen=True):
     writes: str = ""
 
 
-GO = Go()
-FULL = Wait()  # all slots are taken
-PROBING = Wait()  # one call finds out whether the member is back
 PLAIN = Permit()
 
 
@@ -64,111 +41,6 @@ class SharedPool:
         self.breaker = Breaker()
 
 
-class Breaker:
-    """Open after a terminal error; when a reset time is known, one probe goes out then."""
-
-    def __init__(self, state: BreakerState = "closed", reason: str = "") -> None:
-        self.state, self.reason = state, reason
-        self.until: float | None = None
-        self.waits = True  # calls wait for `until`; else it is closed for them, and probed then
-
-    def trip(self, reason: str, until: float | None, waits: bool = True) -> None:
-        """A reset time that is known is not forgotten when another refusal tells none."""
-        if until is None and self.state == "open":
-            until = self.until
-        self.state, self.reason, self.until, self.waits = "open", reason, until, waits
-
-    def probe(self) -> bool:
-        """A call goes out; when the breaker was open, it is the probe."""
-        if self.state != "open":
-            return False
-        self.state = "half"
-        return True
-
-    def unprobe(self) -> None:
-        """The probe was never sent: the next call may be one."""
-        if self.state == "half":
-            self.state = "open"
-
-    def close(self) -> None:
-        self.state = "closed"
-
-    def check(self, now: float, max_wait: float) -> Go | Wait | Closed:
-        """Nobody waits longer than `max_wait`: until then it is closed."""
-        if self.state == "closed":
-            return GO
-        if self.state == "half":
-            return PROBING
-        if self.until is None:
-            return Closed(self.reason)
-        if now >= self.until:
-            return GO
-        if not self.waits:
-            return Closed(self.reason)
-        left = self.until - now
-        if left <= max_wait:
-            return Wait(self.until)
-        told = f"{self.reason}; it can be asked again in {in_words(left)}, and `max_wait` is"
-        return Closed(f"{told} {in_words(max_wait)}")
-
-
-def in_words(seconds: float) -> str:
-    """`90 seconds`, `10 minutes`, `5 hours`, `365 days`; rounded up."""
-    for name, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{ceil(seconds / length)} {name}"
-    return f"{ceil(seconds)} seconds"
-
-
-class Health:
-    """Whether a member answers at all. One that never did is not waited for: what is wrong there does
-    not pass by waiting. When nothing can have been carried out there (no connection, or an error of
-    its own), it counts as unreachable."""
-
-    __slots__ = ("_asks", "_looks", "_lost", "_silent", "_since", "answered", "well")
-
-    def __init__(self) -> None:
-        self.answered = self.well = self._lost = False
-        self._asks: set[tuple[str, ...]] = set()
-        self._silent = self._looks = 0
-        self._since = 0.0
-
-    @property
-    def down(self) -> bool:
-        return self.answered and self._often
-
-    @property
-    def unreachable(self) -> bool:
-        return not self.answered and not self._lost and self._often
-
-    @property
-    def _often(self) -> bool:
-        return self._silent >= DOWN and len(self._asks) >= DIFFERENT
-
-    def good(self) -> None:
-        self.answered = self.well = True
-        self._silent = self._looks = 0
-        self._lost = False
-        self._asks.clear()
-
-    def silent(self, ids: tuple[str, ...], probe: bool, now: float, lost: bool) -> None:
-        """A call about these items brought no answer. `lost`: it may have been carried out."""
-        self._lost |= lost
-        self.well = False
-        if not self._silent:
-            self._since = now
-        self._silent += 1
-        self._looks += probe
-        if len(self._asks) < DIFFERENT:
-            self._asks.add(ids)
-
-    def next_look(self, now: float) -> float | None:
-        """When to look whether it is back; None: it has been down for too long."""
-        if now - self._since > PATIENCE:
-            return None
-        return now + min(SLOWEST_BACKOFF, FIRST_LOOK * 2.0 ** min(self._looks, 10))
-
-
 class Gauge:
     """One member: its concurrency, its rates, its budget of the month, what its calls usually take.
     `ahead`: calls that are claimed while they wait for a slot."""
@@ -179,6 +51,7 @@ class Gauge:
         self.traits, self.pool = traits, pool
         self._max_wait = inf if traits.agent else max_wait
         self.in_flight = self.ahead = 0
+        self._portion, self._stated = ALL, traits.limits
         self.most = traits.limits.concurrency
         self.requests = Rate(traits.limits.rpm, now) if traits.limits.rpm else None
         self.tokens = Rate(traits.limits.tpm, now) if traits.limits.tpm else None
@@ -233,15 +106,23 @@ class Gauge:
         self.breaker = Breaker() if on else Breaker("open", why)
 
     def set_limit(self, limit: str, value: int | None, now: float) -> None:
+        self._stated = msgspec.structs.replace(self._stated, **{limit: value})
         match limit:
             case "rpm":
                 self.requests = Rate(value, now) if value else None
             case "tpm":
                 self.tokens = Rate(value, now) if value else None
-            case _:
-                assert value is not None
-                self.pool.throttle.ceiling += value - self.most
-                self.most = value
+        self.take_portion(self._portion, now)
+
+    def take_portion(self, portion: Portion, now: float) -> None:
+        """So much of its limits is for this process; others have the rest."""
+        self._portion, stated = portion, self._stated
+        most = portion.of(stated.concurrency)
+        self.pool.throttle.ceiling += most - self.most
+        self.most = most
+        for rate, per_minute in ((self.requests, stated.rpm), (self.tokens, stated.tpm)):
+            if rate is not None and per_minute is not None:
+                rate.change(per_minute * portion.fraction, now)
 
     def estimate(self, worst_tokens: int) -> float:
         return worst_tokens * self._share
@@ -280,6 +161,7 @@ class Limits:
         self.in_flight = 0
         self.gauges: dict[str, Gauge] = {}
         self.pools: dict[str, SharedPool] = {}
+        self.portion = ALL
         self._rng = rng
 
     def add(
@@ -290,7 +172,15 @@ class Limits:
         pool = self.pools.setdefault(name, SharedPool(name))
         gauge = self.gauges[traits.id] = Gauge(traits, pool, now, self.max_wait)
         gauge.month, gauge.proven = month, gauge.proven or proven
+        if self.portion is not ALL:
+            gauge.take_portion(self.portion, now)
         return gauge
+
+    def take_portion(self, portion: Portion, now: float) -> None:
+        """So much of what members allow is for this process; see `run/shares`."""
+        self.portion = portion
+        for gauge in self.gauges.values():
+            gauge.take_portion(portion, now)
 
     @property
     def full(self) -> bool:

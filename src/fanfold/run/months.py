@@ -1,5 +1,5 @@
-"""Budgets that other processes draw on too: a member's budget of the month, and those of runs around
-this one.
+"""Budgets that other processes draw on too: a member's budget of the month, those of runs around this
+one, and its own where several processes carry it out.
 
 The store knows what all processes spend and has the last word at each claim. What it says when it
 refuses is learned here, so that calls which do not fit are not tried again and again; smaller ones
@@ -11,8 +11,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from fanfold.clock import Clock
-from fanfold.journal.answers import Shortage
-from fanfold.journal.facts import MonthlyLimit
+from fanfold.journal.answers import Currency, Shortage
+from fanfold.journal.limits import MonthlyLimit
 from fanfold.price import dollars, nanos
 from fanfold.work.budget import Account, Amount
 from fanfold.work.member import Traits
@@ -24,15 +24,16 @@ FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # seconds until it is tried again whether 
 class SharedBudget:
     """Synchronous. `look_at`: when money that other processes hold may have been given back."""
 
-    def __init__(self, name: str, limit: int) -> None:
-        self._name, self._limit = name, limit
+    def __init__(self, name: str, limit: int, unit: Currency = "usd") -> None:
+        self._name, self._limit, self._unit = name, limit, unit
         self._others = 0  # reserved by others, when the store last said so
         self._looks = 0
         self.look_at: float | None = None
         self._account = self._new()
 
     def _new(self) -> Account:
-        return Account(self._name, Budget.of(usd=dollars(self._limit)))
+        limit = dollars(self._limit) if self._unit == "usd" else self._limit
+        return Account(self._name, Budget.of(**{self._unit: limit}))
 
     def account(self, now: float) -> Account:
         if self.look_at is not None and now >= self.look_at:
@@ -45,10 +46,10 @@ class SharedBudget:
         `final`: nobody waits for what is reserved there."""
         account = self._account
         self._forget_others()
-        account.usd = short.settled + (short.reserved if short.final else 0)
+        setattr(account, self._unit, short.settled + (short.reserved if short.final else 0))
         if not short.final:
             self._others = short.reserved
-            account.reserved_usd += self._others
+            self._reserve(self._others)
         self._looks += 1
         self.look_at = now + min(LONGEST_LOOK, FIRST_LOOK * 2.0 ** min(self._looks - 1, 10))
 
@@ -61,8 +62,12 @@ class SharedBudget:
         return True
 
     def _forget_others(self) -> None:
-        self._account.reserved_usd -= self._others
+        self._reserve(-self._others)
         self._others, self.look_at = 0, None
+
+    def _reserve(self, more: int) -> None:
+        reserved = f"reserved_{self._unit}"
+        setattr(self._account, reserved, getattr(self._account, reserved) + more)
 
 
 class MonthAccount(Account):

@@ -83,6 +83,41 @@ class OrderTaker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    @asynccontextmanager
+    async def following(self, restated: frozenset[str]) -> AsyncIterator[None]:
+        """As one of several processes of a run: what another one has answered takes effect here too."""
+        self._main = asyncio.current_task()
+        seen = 0
+        for order in self._ctx.store.read.orders(self._ctx.record.no, ("done",)):
+            seen = order.no
+            if order.what in LASTING and order.what not in OF_STARTS:
+                self._follow(order, restated)
+        watch = asyncio.create_task(self._watch_answered(seen))
+        try:
+            yield
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    async def _watch_answered(self, seen: int) -> None:
+        while True:
+            with suppress(FanfoldError):
+                for order in self._ctx.store.read.orders(self._ctx.record.no, ("done",)):
+                    if order.no > seen:
+                        seen = order.no
+                        self._follow(order)
+                        self._ctx.dispatch.poke()
+            await asyncio.sleep(LOOK)
+
+    def _follow(self, order: OrderRecord, restated: frozenset[str] = frozenset()) -> None:
+        change = parse_change(order.value) if order.what == "set" else None
+        if change and change.field == "budget" and change.name in restated:
+            return
+        with suppress(BadInput):  # it is nothing for this process
+            if order.what in ("pause", "resume", "skip", "set", "kill"):
+                effect, _ = self._effect(order)
+                effect()
+
     async def _watch(self) -> None:
         """Until it is cancelled."""
         ctx = self._ctx
@@ -284,6 +319,7 @@ class OrderTaker:
     def _set_budget(self, budget: Budget) -> None:
         ctx = self._ctx
         ctx.account.set_limit(budget)
+        ctx.dispatch.forget_outside()
         if budget.seconds is not None:
             ctx.dispatch.deadline = ctx.active.began + budget.seconds - ctx.record.active
         ctx.steps.look_at_dollars()

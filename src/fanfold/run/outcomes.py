@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from math import inf
 from typing import TypeAlias
+
+import msgspec
 
 from fanfold.clock import Clock
 from fanfold.journal.answers import KnownReply
@@ -80,8 +83,26 @@ class Replies:
         return self._retry_in_doubt is None or id in self._retry_in_doubt
 
 
+class ShareCounts(msgspec.Struct, frozen=True):
+    """What one of several processes of a run did. `steps`: calls and reused replies, by name; `added`:
+    what it saw in an input besides that which was planned."""
+
+    states: dict[State, int]
+    calls: int
+    reused: int
+    retries: int
+    kicks: int
+    cost: int
+    held: int
+    added: str | None
+    steps: dict[str, tuple[int, int]]
+
+
 class Counts:
+    """`others`: what other processes of the same run did."""
+
     def __init__(self) -> None:
+        self.others: tuple[ShareCounts, ...] = ()
         self.states: dict[State, int] = dict.fromkeys(STATES, 0)
         self.calls = self.reused = self.retries = self.kicks = self.hedged = 0
         self.tokens = Usage()
@@ -98,6 +119,24 @@ class Counts:
     def done(self) -> int:
         return sum(self.states.values())
 
+    def whole(self) -> Counts:
+        """With what other processes did."""
+        if not self.others:
+            return self
+        total = Counts()
+        total.others, total.hedged, total.tokens = self.others, self.hedged, self.tokens
+        total.states = {
+            s: n + sum(o.states[s] for o in self.others) for s, n in self.states.items()
+        }
+        for name in ("calls", "reused", "retries", "kicks"):
+            setattr(total, name, sum(getattr(one, name) for one in (self, *self.others)))
+        return total
+
+    def of_step(self, name: str, calls: int, reused: int) -> tuple[int, int]:
+        """The same for one step."""
+        more = [one.steps.get(name, (0, 0)) for one in self.others]
+        return calls + sum(one[0] for one in more), reused + sum(one[1] for one in more)
+
 
 class ActiveTime:
     """How long a run has been active, on record while it runs, for when its process dies.
@@ -105,9 +144,12 @@ class ActiveTime:
     It goes with the facts of calls that begin or end: it needs neither a timer nor a commit of its
     own. So a call that takes hours, as an agent's does, is not counted while it is in flight."""
 
-    def __init__(self, store: Store, clock: Clock, run: int) -> None:
+    def __init__(self, store: Store, clock: Clock, run: int, *, booked: bool = True) -> None:
+        """`booked`: this process is the one whose time counts."""
         self._store, self._clock, self._run = store, clock, run
         self.began = self._next = clock.monotonic()
+        if not booked:
+            self._next = inf
 
     def tick(self) -> float:
         """The monotonic time."""

@@ -62,11 +62,21 @@ def receipt(
         below_usd=dollars(more),
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
-        seconds=round(run.active, 3), steps=_steps(names, spent, seconds, steps, read.step_notes(run.no)),
+        seconds=round(run.active, 3),
+        steps=_steps(names, spent, seconds, _calls(counts, steps), read.step_notes(run.no)),
         cascades=read.savings(run.no), reasons=_reasons(read, run.no, tally), written=(),
         result=None if run.result is None else decoded(_value, run.result, f"the result of {run.name}"),
         cause=run.cause,
     )  # fmt: skip
+
+
+def _calls(
+    counts: Counts | None, steps: Mapping[str, StepState] | None
+) -> dict[str, tuple[int, int]] | None:
+    """Calls and reused replies, by step, of all processes of the run."""
+    if counts is None or steps is None:
+        return None
+    return {name: counts.of_step(name, one.calls, one.reused) for name, one in steps.items()}
 
 
 def _reasons(read: ReportQuestions, run: int, tally: Tally) -> tuple[ReasonCount, ...]:
@@ -79,16 +89,15 @@ def _steps(
     names: list[str],
     spent: dict[int, Spent],
     seconds: Mapping[int, float],
-    steps: Mapping[str, StepState] | None,
+    calls_of: Mapping[str, tuple[int, int]] | None,
     notes: Mapping[int, str],
 ) -> tuple[StepAccount, ...]:
     accounts = []
     for no, name in enumerate(names):
         s = spent.get(no, Spent())
         calls, reused = s.calls, 0
-        if steps is not None:
-            step = steps.get(name)
-            calls, reused = (0, 0) if step is None else (step.calls, step.reused)
+        if calls_of is not None:
+            calls, reused = calls_of.get(name, (0, 0))
         cost, took = dollars(s.cost), round(seconds.get(no, 0.0), 3)
         bound = s.bounds > 0
         account = StepAccount(

@@ -24,12 +24,13 @@ def new_id(clock: Clock, now: float) -> str:
 
 class Launch(msgspec.Struct, frozen=True):
     """What a run is started with: its plan, the plan's folder, in whose process it is, its tags (it has
-    those of the run that started it besides)."""
+    those of the run that started it besides). `shared`: other processes may join it."""
 
     plan: bytes = b""
     folder: str = ""
     parent: str | None = None
     tags: tuple[str, ...] = ()
+    shared: bool = False
 
 
 async def start(
@@ -43,8 +44,18 @@ async def start(
         plan=launch.plan, folder=launch.folder, parent=launch.parent, budget=_encode(budget),
         tags=_tags(store, launch),
     )  # fmt: skip
-    no: int = await store.write(AddRun(record))
+    dead = _dead_leads(store, name) if launch.shared else ()
+    no: int = await store.write(AddRun(record, launch.shared, dead))
+    if not no:
+        store.sessions.leave(record.session)
+        raise AlreadyRunning(f"{name} is already running")
     return msgspec.structs.replace(record, no=no)
+
+
+def _dead_leads(store: Store, name: str) -> tuple[str, ...]:
+    """Sessions of runs of that name that cannot be joined any more."""
+    there = [one.session for one in store.read.runs() if one.name == name]
+    return tuple(session for session in there if not store.sessions.alive(session))
 
 
 def _tags(store: Store, launch: Launch) -> tuple[str, ...]:
@@ -54,11 +65,13 @@ def _tags(store: Store, launch: Launch) -> tuple[str, ...]:
 
 class Reopening(msgspec.Struct, frozen=True):
     """How an earlier run goes on. `anew`: items whose outcomes are dropped, whatever they are;
-    `keep`: all others stay, also those that would go on. `plan`: what it is changed to."""
+    `keep`: all others stay, also those that would go on. `plan`: what it is changed to. `shared`: other
+    processes may join it."""
 
     anew: tuple[str, ...] = ()
     keep: bool = False
     plan: bytes | None = None
+    shared: bool = False
 
 
 async def reopen(
@@ -70,8 +83,9 @@ async def reopen(
     session = store.sessions.enter()
     active = unbooked(store, record)
     fact = ReopenRun(
-        record.no, session, _encode(budget), record.session, active, how.anew, how.keep, how.plan
-    )
+        record.no, session, _encode(budget), record.session, active, how.anew, how.keep, how.plan,
+        how.shared,
+    )  # fmt: skip
     if not await store.write(fact):
         store.sessions.leave(session)
         raise _running(store, record)

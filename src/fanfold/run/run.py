@@ -23,9 +23,9 @@ from fanfold.run.member_sources import MemberSource, with_members
 from fanfold.run.order_taker import Effect, OrderTaker
 from fanfold.run.orders import Verb
 from fanfold.run.planning import Batch
-from fanfold.run.receipt import Tally, status_of
 from fanfold.run.record import new_id
 from fanfold.run.settings import Settings
+from fanfold.run.shares import RunShare
 from fanfold.run.stopping import Stop
 from fanfold.run.stream import Do, Sharding, Stream
 from fanfold.run.task_state import NoReply, TaskState
@@ -70,6 +70,7 @@ class Run(RunFigures):
         self.at_close = []
         self.left_out: list[Missing] = []  # passed, but behind a reduce that failed
         self.closing = None  # the closing account, once the run is closed
+        self.share = RunShare(self._ctx) if settings.lead else None
         if whole is None:
             store.when_in_trouble(lambda why: self._ctx.stopping.halt(Stop("paused", why)))
 
@@ -90,13 +91,17 @@ class Run(RunFigures):
             budget=self.record.budget, parent=parent, tags=self.record.tags,
         )  # fmt: skip
         no: int = await self.store.write(AddRun(record))
-        settings = msgspec.structs.replace(self.settings, serving=True)
+        settings = msgspec.structs.replace(self.settings, serving=True, lead="")
         record = msgspec.structs.replace(record, no=no)
         return Run(self.store, record, self._source, settings, self.clock, whole=self)
 
     def taking_orders(self) -> AbstractAsyncContextManager[None]:
-        """Meanwhile, orders that anybody gives to this run by its store are carried out."""
-        return self._orders.taking(self.settings.restated)
+        """Meanwhile, orders that anybody gives to this run by its store are carried out; by all of its
+        processes, if there are several."""
+        if self.share is None:
+            return self._orders.taking(self.settings.restated)
+        taking = self._orders.taking if self.share.leads else self._orders.following
+        return self.share.sharing(taking(self.settings.restated))
 
     def hands_over(self, leave: Callable[[], Effect]) -> None:
         """How its process leaves the run to another one, or why not (BadInput); called when on record."""
@@ -355,19 +360,30 @@ class Run(RunFigures):
     def set_result(self, value: Any) -> None:
         self._result = value
 
-    async def close(self) -> Receipt:
-        """Close the books: every planned item has an outcome, and the account adds up."""
-        stop, run = self._ctx.stopping.stop, self.record.no
-        await self._adopted.end(
-            killed=self.stopping is not None and self.stopping.status == "killed"
-        )
+    async def _let_go(self) -> None:
+        """Of members and agents; all that landed is durable then."""
+        stop = self.stopping
+        await self._adopted.end(killed=stop is not None and stop.status == "killed")
         if self._whole is None:
             await self._ctx.executor.close()
         await self.store.flush()
+
+    async def leave(self) -> None:
+        """As one of several processes that carry it out: others go on."""
+        assert self.share is not None
+        await self._let_go()
+        await self.share.leave()
+
+    async def close(self) -> Receipt:
+        """Close the books: every planned item has an outcome, and the account adds up."""
+        run = self.record.no
+        if self.share is not None:
+            await self.share.close()
+        await self._let_go()
+        stop = self._ctx.stopping.stop
         tally, planned = self.store.read.tally(run), self.store.read.planned(run)
-        status, reason = self._end(tally, planned)
-        added, unpaid = self._ctx.planning.added, self._ctx.stopping.unpaid
-        lacking = stop or (unpaid.dearest if added is None else None)
+        status, reason = self._ending(tally, planned)
+        lacking = stop or self.unpaid
         settled = sum(tally.values()) == planned and stop is None
         await self.store.write(
             CloseRun(run=run, status=status, reason=reason, at=self.clock.now(),
@@ -380,20 +396,3 @@ class Run(RunFigures):
         for tell in self.at_close:
             tell(self.closing)
         return self.closing
-
-    def _end(self, tally: Tally, planned: int) -> tuple[str, str | None]:
-        ctx, stop = self._ctx, self._ctx.stopping.stop
-        if stop is not None:
-            return stop.status, self.with_batches(stop.reason)
-        if ctx.planning.added is not None:
-            return "paused", ctx.planning.added
-        if ctx.stopping.unpaid:
-            return "paused", ctx.stopping.unpaid.reason
-        if ctx.outcomes.held:
-            return "paused", f"{ctx.outcomes.held} failed items are held; resume to try them again"
-        rest = planned - sum(tally.values()) + tally["cancelled"] + tally["unfunded"]
-        if self.only and rest:
-            return "paused", "the other items were left as they were; resume to carry them out"
-        if tally["in_doubt"]:
-            return "paused", "items in doubt are held; resume with --retry-in-doubt to repeat them"
-        return ("flagged", self._flaw) if self._flaw else (status_of(tally, planned), None)

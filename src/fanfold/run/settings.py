@@ -41,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     member that is left) does not stop the others.
     `restated`: steps whose budget was given anew; what orders said of it before does not hold.
     `keep_prompts`: requests are stored as they are sent, so that they can be shown later.
+    `lead`: the session that leads, where several processes carry the run out; see `run/shares`.
     """
 
     budget: Budget = Budget()
@@ -54,3 +55,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     anew: frozenset[str] = frozenset()
     only: bool = False
     restated: frozenset[str] = frozenset()
+    lead: str = ""

@@ -7,6 +7,7 @@ from typing import Any
 from fanfold.errors import BadInput
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import DeclareCascade, NameStep
+from fanfold.journal.limits import SharedLimit
 from fanfold.members.route import standing
 from fanfold.run.choose import Chooser
 from fanfold.run.demand import StepState
@@ -21,9 +22,11 @@ class Steps:
     run is resumed, in whichever order they are used then."""
 
     def __init__(
-        self, store: Store, run: int, account: Account, choose: Chooser, dispatch: Dispatch
-    ) -> None:
-        self._store, self._run, self._account = store, run, account
+        self, store: Store, run: int, account: Account, choose: Chooser, dispatch: Dispatch,
+        shared: bool = False,
+    ) -> None:  # fmt: skip
+        """`shared`: other processes carry the run out too."""
+        self._store, self._run, self._account, self._shared = store, run, account, shared
         self._choose, self._dispatch = choose, dispatch
         self.by_name: dict[str, StepState] = {}
         self._numbers = {name: no for no, name in enumerate(store.read.step_names(run))}
@@ -69,11 +72,22 @@ class Steps:
                 f"two steps are named `{terms.step}`, with different budgets; give one of them"
                 " another name"
             )
-        step.concurrency = terms.concurrency
+        step.resize(terms.concurrency)
         step.lines = max(step.lines, 0 if terms.batch is None else terms.batch.most)
         self._apply_changes(step)
         step.past |= self._past_of(terms, step.past)
         self._choose.check_prices(terms.whos, stated)
+
+    def shared_limits(self, step: StepState) -> tuple[SharedLimit, ...]:
+        """That a claim of the step must name: what other processes of the run take counts too."""
+        if not self._shared:
+            return ()
+        whole, own = step.accounts
+        return tuple(
+            SharedLimit(one.name, no, one.max_usd, one.max_tokens, one.max_calls)
+            for one, no in ((whole, None), (own, step.no))
+            if one.bounded
+        )
 
     def look_at_dollars(self) -> None:
         for step in self.by_name.values():

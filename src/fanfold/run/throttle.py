@@ -39,6 +39,13 @@ class Rate:
         self.level = self.capacity
         self.at = now
 
+    def change(self, per_minute: float, now: float) -> None:
+        """Another rate from now on; what is in the bucket stays, as far as it holds that."""
+        self._fill(now)
+        self.per_second = per_minute * HEADROOM / 60.0
+        self.capacity = max(1.0, self.per_second)
+        self.level = min(self.level, self.capacity)
+
     def ready_at(self, now: float, amount: float) -> float:
         """When `amount` may go; more than the bucket holds may go when it is full."""
         self._fill(now)

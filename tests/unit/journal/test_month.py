@@ -16,11 +16,11 @@ from fanfold.journal.facts import (
     AddRun,
     EndAttempt,
     LoseAttempts,
-    MonthlyLimit,
     ReleaseClaims,
     RunRecord,
     StartAttempt,
 )
+from fanfold.journal.limits import MonthlyLimit
 from fanfold.journal.opening import open_store
 
 JUNE = 1_750_000_000.0  # 2025-06-15

@@ -10,10 +10,11 @@ import pytest
 
 from fanfold.errors import RateLimited, RunStopped
 from fanfold.price import Price
+from fanfold.run.breaker import FULL, Wait
 from fanfold.run.demand import Candidate, Demand, StepState
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.grant import Grant, NobodyLeft, Unfunded
-from fanfold.run.limits import FULL, Limits, Wait
+from fanfold.run.limits import Limits
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply

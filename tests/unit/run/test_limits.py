@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from fanfold.errors import RateLimited
-from fanfold.run.limits import FULL, GO, PLAIN, Closed, Gauge, Limits, Permit, Wait
+from fanfold.run.breaker import FULL, GO, Closed, Wait
+from fanfold.run.limits import PLAIN, Gauge, Limits, Permit
 from fanfold.run.throttle import Rate
 from fanfold.testing.member import traits
 from fanfold.work.member import MemberLimits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanfold.journal.answers import Shortage
 from fanfold.journal.decide import month_bounds
-from fanfold.journal.facts import MonthlyLimit
+from fanfold.journal.limits import MonthlyLimit
 from fanfold.run.months import FIRST_LOOK, LONGEST_LOOK, MonthBudget, SharedBudget
 from fanfold.testing.member import traits
 from fanfold.work.budget import Amount

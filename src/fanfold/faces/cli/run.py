@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from fanfold.faces.cli.options import (
 from fanfold.faces.cli.orders import operator, resume_held
 from fanfold.faces.cli.preview import show_preview
 from fanfold.faces.cli.report import writable, write_report
+from fanfold.faces.cli.shares import Around, join_option, perform_shared, shares_option
 from fanfold.faces.cli.store import located
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.terminal import raw
@@ -86,6 +88,7 @@ _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid ma
 @notify_option
 @tag_option
 @outside_option
+@shares_option
 @_report
 @ui_option
 @_json
@@ -99,6 +102,8 @@ def run(plan: str, dry_run: bool, read_input: bool, with_page: bool, **given: An
     fleet = is_fleet(plan) or Path(plan).is_dir()
     if fleet:
         refuse_overrides(options)
+        if options.shares is not None:
+            raise BadInput("--shares is for plans; a fleet is carried out by one process")
     job = prepare_fleet(plan, _in_fleet(plan, options)) if fleet else prepare(plan, options)
     for line in job.warnings:
         click.echo(f"warning: {line}", err=True)
@@ -109,7 +114,7 @@ def run(plan: str, dry_run: bool, read_input: bool, with_page: bool, **given: An
             alone.enter_context(starting(job, force=options.fresh))
         if with_page:
             show_page(start_page(job.options.store))
-        return perform(job, output, alone)
+        return _performed(job, output, alone)
 
 
 @click.command()
@@ -126,6 +131,8 @@ def run(plan: str, dry_run: bool, read_input: bool, with_page: bool, **given: An
 @otel_option
 @notify_option
 @click.option("--detach", is_flag=True, help="In the background, as launch does.")
+@shares_option
+@join_option
 @_report
 @_json
 @_quiet
@@ -137,7 +144,11 @@ def resume(
     if ids and not retry_in_doubt:
         raise click.UsageError(f"item ids require --retry-in-doubt: {ids[0]!r}")
     repeat = (frozenset(ids) or None) if retry_in_doubt else frozenset[str]()
-    detach, output = given.pop("detach"), _output_options(given)
+    detach, joining, output = given.pop("detach"), given.pop("joining"), _output_options(given)
+    if detach and given["shares"] is not None:
+        raise click.UsageError("--shares goes without --detach")
+    if joining and given["shares"] is None:
+        raise click.UsageError("--join goes with --shares: how many processes join")
     if detach and output.report:
         raise click.UsageError(
             "--report goes without --detach: use fanfold report when it has ended"
@@ -150,7 +161,7 @@ def resume(
     if continued:
         job = continue_all(job, operator())
     if not detach:
-        return perform(job, output)
+        return _performed(job, output, joining=joining)
     launched = resume_detached(job)
     show_launched(launched, "resumed", as_json=output.as_json)
     return 0
@@ -194,12 +205,31 @@ def _output_options(given: dict[str, Any]) -> OutputOptions:
     return OutputOptions(as_json, quiet, None if report is None else writable(report))
 
 
-def perform(job: Job, output: OutputOptions, alone: ExitStack | None = None) -> int:
+def _performed(
+    job: Job, output: OutputOptions, alone: ExitStack | None = None, joining: bool = False
+) -> int:
+    """By this process, or by several."""
+    if job.options.shares is None:
+        return perform(job, output, alone)
+    audience = _audience(job, output, alone)
+    return perform_shared(
+        job, partial(perform, output=output, alone=alone), audience, EXIT, joining
+    )
+
+
+def _audience(job: Job, output: OutputOptions, alone: ExitStack | None) -> Audience:
+    watch = _watch(output.quiet, alone or ExitStack(), job.options.notify)
+    return Audience(watch, _say(output.quiet, output.as_json), _approver(), result_page, _warn)
+
+
+def perform(
+    job: Job, output: OutputOptions, alone: ExitStack | None = None, around: Around | None = None
+) -> int:
     """Run a job in the foreground and print how it ended; the exit code. `alone` is closed once
-    the run is on record."""
-    as_json, quiet = output.as_json, output.quiet
-    watch = _watch(quiet, alone or ExitStack(), job.options.notify)
-    audience = Audience(watch, _say(quiet, as_json), _approver(), result_page, _warn)
+    the run is on record. `around`: what is beside it as long as it is watched."""
+    as_json, audience = output.as_json, _audience(job, output, alone)
+    if around is not None:
+        audience = msgspec.structs.replace(audience, watch=around(audience.watch))
     receipt = run_sync(execute(job, audience))
     report, store = output.report, job.options.store
     written = report is not None and write_account(receipt.run, store, report)

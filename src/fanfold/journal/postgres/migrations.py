@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from fanfold.journal.postgres.connection import PostgresConnection
 from fanfold.journal.postgres.dialect import translate
+from fanfold.journal.sqlite.migrations import SHARES
 from fanfold.journal.sqlite.sums import COLUMNS, GROUPS, SUMS, WHOLE
 
 _FIRST = """
@@ -213,6 +214,11 @@ def carried_files(db: PostgresConnection) -> None:
     )
 
 
+def shares_of_runs(db: PostgresConnection) -> None:
+    """As in SQLite."""
+    db.script(SHARES.format(integer="bigint", text='text collate "C"', blob="bytea", keyed=""))
+
+
 MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     first,
     queue,
@@ -225,4 +231,5 @@ MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     attached_files,
     submissions,
     carried_files,
+    shares_of_runs,
 ]

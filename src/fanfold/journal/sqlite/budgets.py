@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from fanfold.journal.decide import month_bounds, month_of
 from fanfold.journal.facts import StartAttempt
+from fanfold.journal.limits import SharedLimit
 from fanfold.journal.sqlite import bulk
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.price import dollars, nanos
@@ -56,6 +57,14 @@ _SPENT = (
     " where a.run in (select no from below)"
     " and a.no >= (select min(first_attempt) from runs where no in (select no from below))"
 )
+_TAKEN = (
+    "select coalesce(sum(cost), 0), coalesce(sum(reserved), 0), coalesce(sum(tokens), 0),"
+    " coalesce(sum(charged), 0), coalesce(sum(started), 0) from sums where run = ?"
+)
+_HELD_TOKENS = (
+    "select coalesce(sum(tokens), 0) from attempts where state = 'started'"
+    " and no in (select attempt from claims) and run = ?"
+)
 
 Pair = tuple[str, str]
 """A member and a month."""
@@ -66,17 +75,20 @@ def spending_over(db: Database, facts: Sequence[StartAttempt]) -> Spending | Non
     draw on nothing else: None."""
     around = {run: _surrounding(db, run) for run in {fact.run for fact in facts}}
     monthly = [fact for fact in facts if fact.monthly is not None]
-    return Spending(db, monthly, around) if monthly or any(around.values()) else None
+    shared = any(fact.budgets for fact in facts)
+    return Spending(db, monthly, around) if monthly or shared or any(around.values()) else None
 
 
 class Spending:
-    """The limits that starts draw on: months of members, and budgets around their runs."""
+    """The limits that starts draw on: months of members, budgets around their runs, and those of runs that
+    several processes carry out."""
 
     def __init__(
         self, db: Database, monthly: Sequence[StartAttempt], around: dict[int, Accounts]
     ) -> None:
         self._db, self._around = db, around
         self._months: dict[Pair, Account] = {}
+        self._shared: dict[tuple[int, int | None], Account] = {}
         anew: dict[Pair, bool] = {}
         for fact in monthly:
             assert fact.monthly is not None
@@ -89,18 +101,38 @@ class Spending:
             self._months[pair] = _account("", 0, _added_up(db, pair) if row is None else row)
 
     def limits(self, fact: StartAttempt) -> Accounts:
-        around = self._around[fact.run]
+        around = (*self._around[fact.run], *(self._of_all(fact.run, one) for one in fact.budgets))
         if fact.monthly is None:
             return around
         month = self._months[fact.member, fact.monthly.month]
         month.set_limit(Budget.of(usd=dollars(fact.monthly.limit)))
         return (*around, month)
 
+    def _of_all(self, run: int, shared: SharedLimit) -> Account:
+        """What all processes of the run took, within these limits."""
+        account = self._shared.get((run, shared.step))
+        if account is None:
+            account = self._shared[run, shared.step] = _taken(self._db, run, shared.step)
+            account.name = shared.name
+        usd = None if shared.usd is None else dollars(shared.usd)
+        account.set_limit(Budget.of(usd=usd, tokens=shared.tokens, calls=shared.calls))
+        return account
+
     def put(self, granted: Iterable[StartAttempt]) -> None:
         drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
         of = self._months
         rows = [(*pair, of[pair].usd, of[pair].reserved_usd) for pair in drawn]
         bulk.put(self._db, _SPENDING[0], rows, _SPENDING[1])
+
+
+def _taken(db: Database, run: int, step: int | None) -> Account:
+    """Of a run, or of one of its steps."""
+    which, given = ("", (run,)) if step is None else (" and step = ?", (run, step))
+    usd, reserved, tokens, calls, started = db.execute(_TAKEN + which, given).fetchone()
+    (held,) = db.execute(_HELD_TOKENS + which, given).fetchone() if tokens else (0,)
+    account = Account("", Budget(), Amount(usd - reserved, tokens - held, calls - started))
+    account.reserved_usd, account.reserved_tokens, account.reserved_calls = reserved, held, started
+    return account
 
 
 def _added_up(db: Database, pair: Pair) -> tuple[int, int]:

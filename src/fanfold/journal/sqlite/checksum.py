@@ -16,10 +16,13 @@ import msgspec
 
 from fanfold.errors import StoreError
 from fanfold.journal.answers import DAMAGE
+from fanfold.journal.sqlite.bulk import Database
 
 _T = TypeVar("_T")
 _encode = msgspec.msgpack.Encoder().encode
 _NO_COLUMNS = crc32(_encode(()))
+SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
+"""The columns of a run that its checksum is of."""
 
 
 def of(*columns: object, payload: bytes | None = None) -> int:
@@ -31,6 +34,12 @@ def of(*columns: object, payload: bytes | None = None) -> int:
 def of_payload(payload: bytes) -> int:
     """The same without columns."""
     return crc32(payload, _NO_COLUMNS)
+
+
+def sum_up_run(db: Database, run: int) -> None:
+    """The checksum of a run, after it was changed."""
+    row = db.execute(f"select {', '.join(SUMMED)} from runs where no = ?", (run,)).fetchone()
+    db.execute("update runs set crc = ? where no = ?", (of(*row), run))
 
 
 def holds(checksum: int | None, *columns: object, payload: bytes | None = None) -> bool:

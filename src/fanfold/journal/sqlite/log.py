@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -31,6 +31,7 @@ from fanfold.journal.facts import (
     StartAttempt,
 )
 from fanfold.journal.kept import KeepContent
+from fanfold.journal.shares import ShareFact
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.sqlite.checksum import sound
 from fanfold.journal.sqlite.rows import apply
@@ -40,7 +41,8 @@ from fanfold.journal.stream import Commit
 KEPT = 3600.0  # seconds of facts' own time
 MOST = 1000  # commits in memory at once
 BETWEEN = 4096  # commits from one pruning to the next
-_SILENT = (PlanItems, CopyRows, KeepPrompt, KeepContent, BeginJudging, EndJudging)
+SHARE_FACTS = get_args(ShareFact)
+_SILENT = (PlanItems, CopyRows, KeepPrompt, KeepContent, BeginJudging, EndJudging, *SHARE_FACTS)
 
 
 class Log:
@@ -158,11 +160,13 @@ def encode_light(facts: Sequence[Fact], answers: Sequence[Any]) -> bytes:
             ended.setdefault(fact.run, []).extend(fact.endings)  # type: ignore[union-attr]
         elif kind is StartAttempt:
             if number := getattr(answer, "attempt", 0):
-                kept.append(_replace(fact, keys=(), accept=(), monthly=None))
+                kept.append(_replace(fact, keys=(), accept=(), monthly=None, budgets=()))
                 given.append(number)
         elif kind is EndAttempt and not isinstance(answer, Exception):
             kept.append(_replace(fact, landed=(), released=()))
             given.append(answer)
+        elif kind is AddRun and not answer:
+            continue  # another one of its name is under way
         elif kind not in _SILENT and not isinstance(answer, Exception):
             _add(fact, answer, kept, given)
     for run, endings in ended.items():

@@ -287,6 +287,28 @@ def submissions(db: sqlite3.Connection) -> None:
     db.execute("create index submissions_by_run on submissions (run)")
 
 
+SHARES = """
+create table sharers (
+    run {integer} not null, session {text} not null, joined {integer} not null, low {integer} not null,
+    high {integer} not null, wants {integer} not null, gone {integer} not null, stop {blob} not null,
+    counts {blob} not null, primary key (run, session)){keyed};
+create table divisions (
+    run {integer} primary key, lead {text} not null, batch {integer} not null, step {integer} not null,
+    size {integer} not null, unit {integer} not null, next {integer} not null, state {blob} not null);
+create table ranges (
+    run {integer} not null, first {integer} not null, after {integer} not null, session {text} not null,
+    done {integer} not null, primary key (run, first)){keyed};
+"""
+
+
+def shares_of_runs(db: sqlite3.Connection) -> None:
+    """Processes that carry out one run together, and who of them works on which positions."""
+    for statement in SHARES.format(
+        integer="integer", text="text", blob="blob", keyed=" without rowid"
+    ).split(";")[:-1]:
+        db.execute(statement)
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -312,4 +334,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     tags_of_runs,
     attached_files,
     submissions,
+    shares_of_runs,
 ]

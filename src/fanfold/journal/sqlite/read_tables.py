@@ -49,6 +49,9 @@ TABLES = {
     "submissions": TableColumns(
         "no, run, step, id, member, service, state, lines, claimed, at, due, reading", 1
     ),
+    "sharers": TableColumns("run, session, joined, low, high, wants, gone, stop, counts", 2),
+    "divisions": TableColumns("run, lead, batch, step, size, unit, next, state", 1),
+    "ranges": TableColumns("run, first, after, session, done", 2),
     "runs": TableColumns(
         "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"
         " first_attempt, parent, crc, cause, tags", 1,

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.answers import RemovedReplies
 from fanfold.journal.facts import (
     AddRun,
     AdoptAttempts,
@@ -38,13 +37,11 @@ from fanfold.journal.facts import (
     StartAttempt,
 )
 from fanfold.journal.kept import KeepContent
-from fanfold.journal.sqlite import attempts, bulk, checksum, submissions
+from fanfold.journal.sqlite import attempts, bulk, checksum, removal, shares, submissions
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.sqlite.read_tables import TABLES
 from fanfold.journal.submissions import NoteSubmission, SubmitBatch
 
-SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
-"""The columns of a run that its checksum is of."""
 _ITEMS = bulk.upsert("items", "run, batch, position, id, hash, crc", 3)
 _BATCHES = bulk.upsert("batches", "run, no, name, fingerprint, size, last_step", 2)
 _encode = msgspec.json.Encoder().encode
@@ -74,6 +71,9 @@ def _add_run(db: Database, facts: list[AddRun]) -> list[int]:
     numbers = []
     for fact in facts:
         r = fact.record
+        if fact.shared and shares.is_led(db, fact):
+            numbers.append(0)
+            continue
         number = next_number(db, "runs")
         db.execute(
             "insert into runs (no, id, name, status, reason, created, ended, session, plan, folder,"
@@ -82,19 +82,15 @@ def _add_run(db: Database, facts: list[AddRun]) -> list[int]:
              r.budget, r.parent, _encode(r.tags).decode(), next_number(db, "attempts")),
         )  # fmt: skip
         numbers.append(number)
-        _sum_up(db, number)
+        if fact.shared:
+            shares.lead(db, number, r.session, anew=True)
+        checksum.sum_up_run(db, number)
     return numbers
 
 
 def next_number(db: Database, table: str) -> int:
     number: int = db.execute(f"select coalesce(max(no), 0) + 1 from {table}").fetchone()[0]
     return number
-
-
-def _sum_up(db: Database, run: int) -> None:
-    """The checksum of a run, after it was changed."""
-    row = db.execute(f"select {', '.join(SUMMED)} from runs where no = ?", (run,)).fetchone()
-    db.execute("update runs set crc = ? where no = ?", (checksum.of(*row), run))
 
 
 def _reopen_run(db: Database, facts: list[ReopenRun]) -> list[bool]:
@@ -108,8 +104,12 @@ def _reopen_run(db: Database, facts: list[ReopenRun]) -> list[bool]:
         ).rowcount
         taken.append(changed == 1)
         if changed:
-            _sum_up(db, f.run)
+            checksum.sum_up_run(db, f.run)
             _drop_outcomes(db, f)
+            if f.shared:
+                shares.lead(db, f.run, f.session, anew=False)
+            else:
+                shares.close(db, f.run)
             _booked(db, f.run)
     return taken
 
@@ -164,28 +164,21 @@ def _close_one(db: Database, f: CloseRun) -> bool:
             ),
         )
         _booked(db, f.run)
+        shares.close(db, f.run)
         if f.session is None:  # its own process closes it: no gate has ended that
             mine = "session = (select session from runs where no = ?1)"
             db.execute(f"delete from judging where run = ?1 and {mine}", (f.run,))
-        _sum_up(db, f.run)
+        checksum.sum_up_run(db, f.run)
         return True
     return False
 
 
 def _drop_run(db: Database, facts: list[DropRun]) -> list[None]:
     for fact in facts:
-        for table in ("steps", "unplaced", "sums", *_TABLES):
+        for table in ("steps", "unplaced", "sums", *removal.TABLES):
             db.execute(f"delete from {table} where run = ?", (fact.run,))
         db.execute("delete from runs where no = ?", (fact.run,))
     return [None] * len(facts)
-
-
-def _remove_runs(db: Database, facts: list[RemoveRuns]) -> list[RemovedReplies | None]:
-    answers = [_remove(db, fact) for fact in facts]
-    for fact, answer in zip(facts, answers, strict=True):
-        for no, _ in fact.runs if answer else ():
-            _sum_up(db, no)
-    return answers
 
 
 def _drop_batch(db: Database, facts: list[DropBatch]) -> list[None]:
@@ -311,59 +304,8 @@ def _answer_order(db: Database, facts: list[AnswerOrder]) -> list[bool]:
         if changed and f.budget is not None:
             (run,) = db.execute("select run from orders where no = ?", (f.order,)).fetchone()
             db.execute("update runs set budget = ? where no = ?", (f.budget, run))
-            _sum_up(db, run)
+            checksum.sum_up_run(db, run)
     return answers
-
-
-# ── removal ──────────────────────────────────────────────────────────────────────────────────
-# The row of a run stays, empty, as `removed`: its number is never given out again, and its attempts
-# (who, when, how much; not for what) still count in the budgets of the month and of runs above it, and
-# keep what is in doubt in doubt. Replies that serve other runs too stay, unless they are to go as well.
-
-_TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats", "waits", "prompts", "orders",
-           "attached", "submissions")  # fmt: skip
-_ROWS = (
-    "update runs set status = 'removed', reason = null, cause = null, plan = x'', folder = '',"
-    " result = null, session = '' where no in (select value from json_each(?))"
-)
-_ATTEMPTS = (
-    "update attempts set ids = cast('[]' as blob), error = null"
-    " where run in (select value from json_each(?1)) and no >= (select min(first_attempt) from runs"
-    " where no in (select value from json_each(?1)))"
-)
-_THEIRS = "run in (select value from json_each(?1))"
-_OWN = f"{_THEIRS} and private = 1"
-_UNUSED = f"{_THEIRS} and no not in (select reply from outcomes where reply is not null)"
-_LAST = (
-    "no = (select max(no) from replies)"  # it stays: its number tells how far the store has come
-)
-_EMPTY = "update replies set key8 = 0, key = x'', private = 1, reply = null, blob = null"
-_BLOBS = (
-    "delete from blobs where hash not in (select blob from replies where blob is not null)"
-    " and hash not in (select hash from attached)"
-)
-
-
-def _remove(db: Database, fact: RemoveRuns) -> RemovedReplies | None:
-    """None: one of them is not there any more as it was, and all stay."""
-    there = "select 1 from runs where no = ? and session = ? and status <> 'removed'"
-    if not all(db.execute(there, run).fetchone() for run in fact.runs):
-        return None
-    runs = (_encode([no for no, _ in fact.runs]).decode(),)
-    bodies = f"select count(*) from outcomes where {_THEIRS} and body is not null"
-    (inline,) = db.execute(bodies, runs).fetchone()
-    db.execute(_ROWS, runs)
-    for table in _TABLES:
-        db.execute(f"delete from {table} where {_THEIRS}", runs)
-    db.execute(_ATTEMPTS, runs)
-    db.execute("delete from log")  # it names items and errors; followers read the tables again
-    which = f"({_OWN} or {_UNUSED})" if fact.replies else f"({_OWN})"
-    removed = db.execute(f"{_EMPTY} where {which} and {_LAST} and key <> x''", runs).rowcount
-    removed += db.execute(f"delete from replies where {which} and not {_LAST}", runs).rowcount
-    db.execute(_BLOBS)
-    remaining = f"select count(*) from replies where {_THEIRS} and private = 0"
-    (kept,) = db.execute(remaining, runs).fetchone()
-    return RemovedReplies(removed + inline, kept)
 
 
 _APPLY: dict[type, Callable[[Database, list[Any]], list[Any]]] = {
@@ -371,7 +313,7 @@ _APPLY: dict[type, Callable[[Database, list[Any]], list[Any]]] = {
     ReopenRun: _reopen_run,
     CloseRun: _close_run,
     DropRun: _drop_run,
-    RemoveRuns: _remove_runs,
+    RemoveRuns: removal.remove,
     Heartbeat: _heartbeat,
     NoteWaits: _note_waits,
     NameStep: _name_step,
@@ -396,4 +338,5 @@ _APPLY: dict[type, Callable[[Database, list[Any]], list[Any]]] = {
     AnswerOrder: _answer_order,
     SubmitBatch: submissions.submit,
     NoteSubmission: submissions.note,
+    **shares.APPLY,
 }

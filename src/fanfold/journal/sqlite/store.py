@@ -20,12 +20,15 @@ from fanfold.journal.sqlite.read_members import MemberRows
 from fanfold.journal.sqlite.read_pages import PageRows
 from fanfold.journal.sqlite.read_runs import RunRows
 from fanfold.journal.sqlite.read_tables import TableRows
+from fanfold.journal.sqlite.shares import ShareRows
 from fanfold.journal.sqlite.writer import Hook, Writer
 
 PLAN_CHUNK = 1000
 
 
-class Reader(RunRows, ItemRows, AttemptRows, MemberRows, PageRows, LogRows, TableRows):
+class Reader(
+    RunRows, ItemRows, AttemptRows, MemberRows, PageRows, ShareRows, LogRows, TableRows,
+):  # fmt: skip
     """All questions, on one connection. Only what is durable is seen."""
 
     def __init__(self, statements: ReadConnection) -> None:

@@ -12,7 +12,7 @@ from fanfold.journal.answers import AttemptRecord, KnownReply
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.sqlite import checksum
 from fanfold.journal.sqlite.attempts import reply_crc
-from fanfold.journal.sqlite.rows import SUMMED
+from fanfold.journal.sqlite.checksum import SUMMED
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.item import digest
 

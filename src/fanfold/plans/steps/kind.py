@@ -131,6 +131,11 @@ class Step:
         return False
 
     @property
+    def divides(self) -> bool:
+        """Whether several processes can carry it out together, each with a part of the items."""
+        return False
+
+    @property
     def needs_flow(self) -> bool:
         """Whether it works on the items in the flow, or on their replies."""
         return self.takes_items

@@ -119,6 +119,11 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         terms = terms if self.route is None else msgspec.structs.replace(terms, route=self.route)
         return [watched(terms, ready_watch(ready, self.watch), None)]
 
+    @property
+    def divides(self) -> bool:
+        by_all = self.shard is not None and (self.shard.divides or self.shard.hash is not None)
+        return not (self.batch or self.tools or self.watch or by_all)
+
     # ── run ──
 
     def stage(self, ready: Ready) -> Stage:
@@ -132,6 +137,12 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         following = state.following
         reduction = following.as_reducing(ready) if isinstance(following, Reduce) else Reducing()
         await state.govern_reduce(reduction.how)
+        if self.divides and state.is_divided(self):
+            unit = 1 if shard is None else shard.items or 1
+            async with state.dividing(self, terms, unit):
+                await map_batch(state.run, state.items(), terms, prompt, shard)
+            state.went_through([terms])
+            return
         if not isinstance(following, Reduce) or reduction.fan_in is None:
             await map_batch(state.run, state.items(), terms, prompt, shard)
             state.went_through([terms])
