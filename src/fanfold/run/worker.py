@@ -286,8 +286,12 @@ class Worker:
     async def _deliver(self, span: str, number: int, text: str) -> None:
         member = self._held.get(span)
         given = self._executor.deliver(member, span, self._files, number, text) if member else None
+        try:
+            handed = given is not None and await given
+        except OSError:  # its files cannot be reached: it has no message
+            handed = False
         with suppress(StoreError):
-            await self._queue.given(span, number, given is not None and await given)
+            await self._queue.given(span, number, handed)
         self._delivering.pop((span, number, text), None)
 
     async def _show_files(self) -> None:
