@@ -23,8 +23,8 @@ def found_after(share: float, target: float, seed: int, most: int = 2000) -> int
 def test_answers_that_reach_the_target_are_seldom_accused_however_long_they_are_watched(
     target: float,
 ) -> None:
-    accused = [found_after(target, target, seed, 600) for seed in range(300)]
-    assert sum(one is not None for one in accused) <= 2 * 300 * RISK
+    accused = [found_after(target, target, seed, 400) for seed in range(200)]
+    assert sum(one is not None for one in accused) <= 2 * 200 * RISK
 
 
 @pytest.mark.parametrize(("target", "share", "most"), [(0.95, 0.85, 400), (0.8, 0.6, 300)])
