@@ -130,7 +130,8 @@ class QueuedShard(msgspec.Struct, frozen=True):
 class LostAttempt(msgspec.Struct, frozen=True):
     """An attempt in doubt that nobody has repeated, or one that a batch service has. `cost` and `tokens`
     are what it counts as; `queue`: the id of the queue that it was put into; `shard`: there, if it was about
-    several items; `submission`: the number of the batch that it is in."""
+    several items; `submission`: the number of the batch that it is in. `unplaced`: its reply does not end
+    its item, as a vote or a judge's does not."""
 
     no: int
     step: int
@@ -143,6 +144,7 @@ class LostAttempt(msgspec.Struct, frozen=True):
     queue: str = ""
     shard: QueuedShard | None = None
     submission: int = 0
+    unplaced: bool = False
 
 
 # ── items ────────────────────────────────────────────────────────────────────────────────────

@@ -173,16 +173,16 @@ class DropBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, array_like=True):
-    """Claims the keys and writes the reservation, in one transaction, before anything is sent.
-    Answer: Claim.
+    """Claims keys and writes the reservation, in one transaction, before anything is sent. Answer: Claim.
 
     `accept` are the answerers whose recorded reply would serve as well; `fresh` limits that to
     replies of this run. `take_over`: an attempt in doubt on this key may be repeated, on record.
     `beside`: the attempt of our own that may hold the keys: it is slow, and this one is its hedge.
-    `queue`: the id of the queue that it is put into; "" when this process asks itself. `apart`: how the
-    reply to several items that comes out of it is taken apart, should another process get it.
-    `discards`: recorded replies, by row, that are damaged and are asked for again on the operator's
-    word. They serve nobody any more, and count as maybe paid twice. `budgets`: of all processes of the run.
+    `queue`: what it is put into; "" when this process asks itself. `apart`: how the reply to several items
+    that comes out of it is taken apart, should another process get it.
+    `unplaced`: its reply does not end its item, as a vote. `discards`: recorded replies, by row, that are
+    damaged and asked for again at the operator's word; they serve nobody, and count as maybe paid twice.
+    `budgets`: of all processes of the run.
     """
 
     run: int
@@ -205,6 +205,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     discards: tuple[int, ...] = ()
     apart: TakeApart | None = None
     budgets: tuple[SharedLimit, ...] = ()
+    unplaced: bool = False
 
 
 class NewReply(msgspec.Struct, frozen=True, gc=False, array_like=True):

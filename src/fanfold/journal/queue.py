@@ -123,6 +123,10 @@ class RunEnd(Protocol):
 
     async def leave(self) -> None: ...
 
+    def check(self) -> None:
+        """Before something is sent, and now and then while an answer is waited for: StoreFenced if this
+        process may count as dead."""
+
     async def put(self, asks: Sequence[QueuedAsk]) -> frozenset[str]:
         """The spans that were refused: this process may count as dead, or another took their run
         over. They are surely not in the queue."""
@@ -175,9 +179,6 @@ class Queue(RunEnd, Protocol):
         self, members: Mapping[str, str], tags: Sequence[str], most: int
     ) -> list[TakenAsk]:
         """Up to `most` asks for these members; StoreFenced, see `check`."""
-
-    def check(self) -> None:
-        """Before something is sent: StoreFenced if this process may count as dead."""
 
     async def taken(self) -> list[TakenAsk]:
         """All that it holds: after a lost connection it may not know of some."""

@@ -12,7 +12,7 @@ import asyncio
 
 import msgspec
 
-from fanfold.errors import CalledOff, MemberError, Terminal
+from fanfold.errors import CalledOff, MemberError, RunStopped, StoreError, Terminal
 from fanfold.journal.answers import LostAttempt
 from fanfold.journal.facts import UNSENT, AdoptAttempts, EndAttempt, ItemEnding, NewReply
 from fanfold.run.context import Context
@@ -139,7 +139,9 @@ class Adoption:
             ctx.stopping.halt(Stop("paused", str(left)))
         except NeverSubmitted:
             await self.never_began()
-        except MemberError as error:
+        except (RunStopped, StoreError):
+            raise
+        except Exception as error:  # of the member, also when it is a defect
             await self._fail(error)
         finally:
             if permit is not None:
@@ -172,17 +174,18 @@ class Adoption:
         keys = zip(apart.ids, lost.shard.keys, strict=True)
         return [(key, found[id]) for id, key in keys if id in found]
 
-    async def _fail(self, error: MemberError) -> None:
+    async def _fail(self, error: Exception) -> None:
         """It brought nothing: an agent's item has failed, unless it is in doubt as before. One that was
         only called off with its run may be started anew, and what is no agent is asked again."""
         ctx, lost = self._ctx, self.lost
         spent, doubt = cost_of_error(error, self.reserved), may_have_run(error)
         again = isinstance(error, CalledOff) or lost.ids[0] in ctx.settings.anew
         over = self._candidate.traits.agent and not (doubt or again)
-        ctx.counts.used(error.usage)
+        usage = getattr(error, "usage", None)
+        ctx.counts.used(usage)
         await self._end(spent, EndAttempt(
             run=ctx.record.no, at=self._now, state="in_doubt" if doubt else "error",
-            usage=error.usage, bound=error_is_upper_bound(error), error=one_line(error),
+            usage=usage, bound=error_is_upper_bound(error), error=one_line(error),
             released=() if doubt else lost.keys, endings=self._endings(error) if over else (),
         ))  # fmt: skip
         if isinstance(error, Terminal) and error.scope != "ask":
@@ -191,9 +194,11 @@ class Adoption:
             failed = {(key, lost.answerer): str(error) for key in lost.keys}
             ctx.replies.failed_adoptions.update(failed)
 
-    def _endings(self, error: MemberError) -> tuple[ItemEnding, ...]:
+    def _endings(self, error: Exception) -> tuple[ItemEnding, ...]:
         """In the same fact, so that no crash in between has the worker started again."""
         lost = self.lost
+        if lost.unplaced:  # who wanted it goes on without it
+            return ()
         places = self._ctx.store.read.item_positions(self._ctx.record.no, lost.ids[0])
         if len(places) != 1:
             return ()

@@ -72,8 +72,8 @@ class Attempt:
         try:
             reply = await self.ask(tell)
         except asyncio.CancelledError:
-            if self.grant.batch:
-                self.leave_in_batch()
+            resumed = self._ctx.stopping.stop is not None  # else the run goes on without it
+            if self.grant.batch and self.leave_in_batch(comes_back=resumed):
                 raise
             self.abandon()
             if self.number:
@@ -91,13 +91,17 @@ class Attempt:
         await self.land(reply)
         return None
 
-    def leave_in_batch(self) -> None:
-        """Nobody waits here any more. What its service has stays in progress and reserved, not in doubt."""
+    def leave_in_batch(self, *, comes_back: bool = True) -> bool:
+        """Nobody waits here any more. What was not sent yet is taken back; what its service has stays in
+        progress and reserved, not in doubt, where somebody comes back for it. False: nobody does."""
         ctx, grant = self._ctx, self.grant
         if ctx.executor.withdraw(grant.traits.asked_as, grant.request.span):
             self.uncount()
-        else:
+        elif comes_back:
             ctx.dispatch.settle(grant, grant.reserved)
+        else:
+            return False
+        return True
 
     async def carry_out_free(self) -> None:
         """The short path of one task whose call costs nothing: no claim, no doubt, one fact when it is
@@ -202,6 +206,7 @@ class Attempt:
             budgets=ctx.steps.shared_limits(shard.step),
             discards=tuple([state.discards for state in shard.tasks if state.discards]),
             apart=shard.apart if traits.at else None,
+            unplaced=shard.tasks[0].place is NOWHERE,
         )  # fmt: skip
         try:
             claim: Claim = await ctx.store.write(fact)
@@ -355,12 +360,10 @@ class Attempt:
         ctx, reserved = self._ctx, self.grant.reserved
         ctx.dispatch.settle(self.grant, reserved if self.number else NOTHING)
         if self.number:
-            ctx.store.note(
-                EndAttempt(
-                    **self.end_fields(reserved), state="in_doubt", bound=True, error=CANCELLED,
-                    lost="cancelled",
-                )
-            )  # fmt: skip
+            ctx.store.note(EndAttempt(
+                **self.end_fields(reserved), state="in_doubt", bound=True, error=CANCELLED,
+                lost="cancelled",
+            ))  # fmt: skip
 
     def withdraw(self) -> None:
         """It was claimed, and is not sent: all is given back."""

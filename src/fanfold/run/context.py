@@ -91,9 +91,7 @@ def share(
     deadline = None if seconds is None else clock.monotonic() + seconds - record.active
     spent = sum(spent_before(store, record.no).values(), NOTHING)
     dispatch = Dispatch(limits, clock.monotonic, deadline)
-    executor = Executors(
-        PlacedExecutor(store.place, source.settings.queue), BatchExecutor(store, record, clock)
-    )
+    executor = Executors(PlacedExecutor(store.place, source), BatchExecutor(store, record, clock))
     dispatch.on_halt.append(executor.leave)
     return Shared(
         rng,

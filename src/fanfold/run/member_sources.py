@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.journal.queue import Queue
 from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import Roster, RosterSettings, load_roster
 from fanfold.work.carried import FileTrouble
@@ -16,10 +17,14 @@ from fanfold.work.check import described
 from fanfold.work.item import canonical, digest
 from fanfold.work.member import FILES_MARK, Member, Traits
 
+OpenQueue = Callable[[Callable[[str], None]], Queue]
+"""Opens an end of a queue; it gets what is called when something may have changed."""
+
 
 class MemberSource(Protocol):
     """The members at hand: their traits without building them, and one built when it is needed.
-    `given`: those that a script made and handed over, which may be used though they are paid."""
+    `given`: those that a script made and handed over, which may be used though they are paid.
+    `open_queue`: to those that workers ask, where that is not the place of the store or the roster."""
 
     @property
     def traits(self) -> Mapping[str, Traits]: ...
@@ -30,6 +35,9 @@ class MemberSource(Protocol):
     @property
     def given(self) -> frozenset[str]: ...
 
+    @property
+    def open_queue(self) -> OpenQueue | None: ...
+
     def build(self, id: str) -> Member: ...
 
 
@@ -39,7 +47,13 @@ _ALLOWED = RosterSettings(allow_paid=True)
 class GivenMembers:
     """Members made by hand, for scripts and tests. Those who are handed over may be used."""
 
-    def __init__(self, *members: Member, settings: RosterSettings = _ALLOWED) -> None:
+    def __init__(
+        self,
+        *members: Member,
+        settings: RosterSettings = _ALLOWED,
+        open_queue: OpenQueue | None = None,
+    ) -> None:
+        self.open_queue = open_queue
         self._members: dict[str, Member] = {}
         for member in members:
             if (id := member.traits.id) in self._members:
@@ -56,6 +70,7 @@ class ListedMembers:
     """The members of a roster file, built when they are needed."""
 
     given: frozenset[str] = frozenset()
+    open_queue: OpenQueue | None = None
 
     def __init__(
         self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None,
@@ -96,6 +111,8 @@ class ListedMembers:
 class ScriptMembers:
     """The members of a script: those of its roster, and those that it made itself, beside them or in
     their place."""
+
+    open_queue: OpenQueue | None = None
 
     def __init__(self, listed: MemberSource, *made: MemberSource, settings: RosterSettings) -> None:
         self.settings = settings

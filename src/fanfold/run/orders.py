@@ -6,15 +6,14 @@ them out.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
-import time
 from contextlib import suppress
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from fanfold.clock import Clock, RealClock
 from fanfold.errors import BadInput
 from fanfold.journal.answers import OrderRecord
 from fanfold.journal.contract import Store
@@ -106,26 +105,41 @@ def held(read: RunQuestions, run: int) -> OrderRecord | None:
     return last if last is not None and last.what == "pause" else None
 
 
+class NewOrder(NamedTuple):
+    """An order that is to be given. `within`: so many seconds its answer is waited for at most."""
+
+    by: str
+    what: Verb
+    value: str = ""
+    within: float = math.inf
+
+
 async def give(
     store: Store, run: RunRecord, by: str, what: Verb, value: str = "", within: float = math.inf
 ) -> OrderRecord:
     """Give an order to the process of a run and wait for its answer, so many seconds at most. Where no
     process runs it, what lasts is kept until it is resumed; anything else is refused, but `kill`, which
     whoever gives it carries out then."""
+    return await give_by(RealClock(), store, run, NewOrder(by, what, value, within))
+
+
+async def give_by(clock: Clock, store: Store, run: RunRecord, order: NewOrder) -> OrderRecord:
+    """The same, by any clock."""
+    what, value = order.what, order.value
     of_start = what in OF_STARTS or (what == "set" and parse_change(value).field == "cap")
     if run.status not in RESUMABLE and not of_start:
         raise BadInput(f"{run.name} ({run.id}) is over: {run.status}")
-    now, until = time.time(), time.monotonic() + within
-    number: int = await store.write(GiveOrder(run.no, now, by, what, value))
+    now, until = clock.now(), clock.monotonic() + order.within
+    number: int = await store.write(GiveOrder(run.no, now, order.by, what, value))
     if what not in (*LASTING, "kill") and not store.sessions.alive(run.session):
         said = "the run is not under way"
         await store.write(AnswerOrder(number, now, "refused", said))
     while True:
         found = next(one for one in store.read.orders(run.no) if one.no == number)
-        over = not store.sessions.alive(run.session) or time.monotonic() > until
+        over = not store.sessions.alive(run.session) or clock.monotonic() > until
         if found.state != "given" or over:
             return found
-        await asyncio.sleep(LOOK / 5)
+        await clock.sleep(LOOK / 5)
 
 
 @public

@@ -11,6 +11,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import DropBatch, PlanBatch, RunRecord
+from fanfold.run.sources import Rows, Spooled
 from fanfold.work.item import Item, Source, hash_of
 
 PAGE = 512  # planned ids and hashes that are fetched at once
@@ -133,6 +134,8 @@ class Planning:
                 await self._store.write(DropBatch(run, no))
             size = await self._store.plan_items(self._rows(source, no))
             self._refuse_duplicates(source, no)
+            if not isinstance(source, Rows | Spooled) and _fingerprint(source) != fingerprint:
+                self._refuse(f"the input changed while it was planned; {TO_DO}")
             await self._store.write(PlanBatch(run, no, name, fingerprint, size, last_step))
         self.planned += size
         planned = PlannedSource(

@@ -196,6 +196,7 @@ class QueueClient:
                 return
             if due:
                 looked = now
+                self.queue.check()  # else no worker takes what is asked here, and nobody notices
                 await self._look_for_the_dead(now)
             if not self._changed.is_set():
                 with suppress(TimeoutError):

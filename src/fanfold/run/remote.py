@@ -60,9 +60,9 @@ class Remote(Protocol):
 class PlacedExecutor(LocalExecutor):
     """Asks members of this process, and those of workers elsewhere."""
 
-    def __init__(self, store: str, queue: str | None = None) -> None:
+    def __init__(self, store: str, source: MemberSource) -> None:
         super().__init__()
-        self._place = queue or store
+        self._place, self._open_queue = source.settings.queue or store, source.open_queue
         self._remotes: dict[SshHosts | None, Remote] = {}
         self._placed: dict[str, tuple[Traits, Remote]] = {}
 
@@ -103,6 +103,8 @@ class PlacedExecutor(LocalExecutor):
             return HostGroup(traits.hosts)
         if scheme_of(self._place) == "ray":
             return RayClient(self._place)
+        if self._open_queue is not None:
+            return QueueClient(self._open_queue)
         if not opening.server(self._place):
             raise BadInput(
                 f"member {traits.id} is `at: workers`, and the store {self._place} is not on PostgreSQL;"

@@ -148,6 +148,9 @@ class SshQueue:
         if self._link is not None:
             await self._link.close()
 
+    def check(self) -> None:
+        """Its far end holds a lock as long as it lives."""
+
     async def _call(self, call: calls.Call) -> Any:
         """Repeated until it has an answer, or the host is given up."""
         loop = asyncio.get_running_loop()

@@ -4,7 +4,6 @@ looked at until it has ended or must, and its lines read."""
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Protocol, TypeVar
@@ -153,7 +152,7 @@ class Submission:
         self._owner, self._place, self._due, self._record = owner, place, due, record
         self._service, self._clock = owner.service, place.clock
         self.lines = {one.id: one for one in lines}
-        self._name = record.id if record else f"fanfold-{secrets.token_hex(12)}"
+        self._name = record.id if record else f"fanfold-{self._clock.random_bits(96):024x}"
         self._no = record.no if record else 0
         self._id = record.service if record else ""
         self._many = record.lines if record else len(lines)
@@ -247,7 +246,7 @@ class Submission:
             until = self._clock.now() + UNSETTLED
         while True:
             known = {*self._place.store.read.submitted_before(), *strangers}
-            states = await self._patiently(
+            states = await self._told(
                 lambda known=known: self._service.since(self._claimed - SKEW, known)  # type: ignore[misc]
             )
             alike = [one for one in states if self._may_be(one)]
@@ -266,7 +265,7 @@ class Submission:
         return state.name == self._name if self._service.keeps_names else state.lines == self._many
 
     async def _is_ours(self, id: str) -> bool:
-        results = await self._patiently(lambda: self._service.results(id))
+        results = await self._told(lambda: self._service.results(id))
         return any(one.id in self.lines for one in results)
 
     # ── until it has ended ──
@@ -326,6 +325,15 @@ class Submission:
             await self._wait(min(SLOWEST_LOOK, pause if wait is None else wait))
             pause *= 2
 
+    async def _told(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """The same where the answer says what was paid: without it, whoever resumes the run asks again."""
+        try:
+            return await self._patiently(ask)
+        except LeftInBatch:
+            raise
+        except MemberError as error:
+            raise LeftInBatch(f"the batch service does not say what it has: {error}") from None
+
     async def _wait(self, seconds: float) -> None:
         """Or until nobody waits for it any more."""
         if not self._owner.leaving:
@@ -340,7 +348,7 @@ class Submission:
         if state.flaw:
             self._fail(Unfinished(f"the batch was refused: {state.flaw}"))
             return
-        for result in await self._patiently(lambda: self._service.results(self._id)):
+        for result in await self._told(lambda: self._service.results(self._id)):
             line = self.lines.get(result.id)
             if line is not None and not line.reply.done():
                 self._read(line, result)

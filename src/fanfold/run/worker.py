@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,8 @@ class Worker:
         self._changed, self._stopping = asyncio.Event(), False
         self._next_look = 0.0
         self._fenced: StoreFenced | None = None
-        self._queue = opening.open_queue(options.queue, self._heard)
+        opened = source.open_queue or partial(opening.open_queue, options.queue)
+        self._queue = opened(self._heard)
         self._executor = LocalExecutor()
         self.members = self._offered(source)
         self._agents = {id for id in self.members if source.traits[id].agent}

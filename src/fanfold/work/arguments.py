@@ -32,7 +32,7 @@ def public(fn: F) -> F:
     def check(args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
         check_names(f"{fn.__name__}()", named, names_of(fn))
         try:
-            inspect.signature(fn).bind(*args, **named)
+            _signature(fn).bind(*args, **named)
         except TypeError as error:
             raise BadArgument(f"{fn.__name__}(): {error}") from None
 
@@ -55,6 +55,12 @@ def public(fn: F) -> F:
     made = later if inspect.iscoroutinefunction(fn) else at_once
     vars(made)["public"] = True
     return cast(F, made)
+
+
+@lru_cache(maxsize=256)
+def _signature(fn: Callable[..., Any]) -> inspect.Signature:
+    """Of a function of ours, which there are not many of."""
+    return inspect.signature(fn)
 
 
 def _shortened(error: BadInput) -> BadInput:

@@ -219,6 +219,11 @@ def shares_of_runs(db: PostgresConnection) -> None:
     db.script(SHARES.format(integer="bigint", text='text collate "C"', blob="bytea", keyed=""))
 
 
+def unplaced_attempts(db: PostgresConnection) -> None:
+    """As in SQLite."""
+    db.script("alter table attempts add column unplaced bigint not null default 0;")
+
+
 MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     first,
     queue,
@@ -232,4 +237,5 @@ MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     submissions,
     carried_files,
     shares_of_runs,
+    unplaced_attempts,
 ]

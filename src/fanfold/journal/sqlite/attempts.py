@@ -36,7 +36,7 @@ _NOT_REPEATED = (0, 0)
 
 _ATTEMPT = (
     "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
-    " tokens, cost, started, why, queue, hedge_of, shard, repeats, repeated)"
+    " tokens, cost, started, why, queue, hedge_of, shard, unplaced, repeats, repeated)"
 )
 _KNOWN = "select key, answerer, run, private, no from replies where key8 in ({})"
 _HOLDERS = (
@@ -89,7 +89,8 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
             attempts.append(
                 (number, f.run, f.step, f.session, f.member, f.answerer, "started",
                  _encode(f.ids), f.reserved, f.reserved_tokens, f.reserved, f.at, f.why, f.queue,
-                 f.beside or None, None if f.apart is None else _shard(f.keys, f.apart), *again)
+                 f.beside or None, None if f.apart is None else _shard(f.keys, f.apart),
+                 int(f.unplaced), *again)
             )  # fmt: skip
             claimed += [(key, f.answerer, number) for key in dict.fromkeys(f.keys)]
     if spending is not None:

@@ -309,6 +309,11 @@ def shares_of_runs(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def unplaced_attempts(db: sqlite3.Connection) -> None:
+    """Which attempts were asks about an item that do not end it: a vote, a judge's."""
+    db.execute("alter table attempts add column unplaced integer not null default 0")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -335,4 +340,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     attached_files,
     submissions,
     shares_of_runs,
+    unplaced_attempts,
 ]

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fanfold.journal.contract import Sessions
 from fanfold.journal.queue import (
     KEPT_DAYS,
     WIRE,
@@ -37,7 +38,7 @@ from fanfold.journal.sqlite.trouble import sqlite_errors, unusable
 from fanfold.work.file_pieces import FilePiece, FileSizes
 
 T = TypeVar("T")
-_TABLES = """
+TABLES = """
 create table if not exists store (id text not null);
 create table if not exists ends (id text primary key);
 create table if not exists workers (id text primary key, offer blob not null, since real not null);
@@ -80,7 +81,7 @@ class FolderQueue:
             make_private_file(self._file)
         except OSError as error:
             raise unusable(folder, error) from error
-        self.sessions = LockedSessions(folder / "live")
+        self.sessions: Sessions = LockedSessions(folder / "live")
         self.session = ""
         self._wake: int | None = None
         self._one_at_a_time = asyncio.Lock()
@@ -90,7 +91,7 @@ class FolderQueue:
             )
             self._db.execute("pragma journal_mode = wal")
             self._db.execute("pragma synchronous = full")
-            self._db.executescript(_TABLES)
+            self._db.executescript(TABLES)
             new = "insert into store select ? where not exists (select 1 from store)"
             self._db.execute(new, (secrets.token_hex(8),))
             (self.identity,) = self._db.execute("select id from store").fetchone()
@@ -321,7 +322,7 @@ class FolderQueue:
 
     def state(self) -> QueueState:
         with sqlite_errors(self._file), closing(sqlite3.connect(self._file, timeout=60.0)) as db:
-            return _state(db, self.sessions)
+            return state_of(db, self.sessions)
 
     # ── the database, and who else has it open ──
 
@@ -375,7 +376,7 @@ def _listed(values: Collection[str]) -> str:
     return msgspec.json.encode(list(values)).decode()
 
 
-def _state(db: sqlite3.Connection, sessions: LockedSessions) -> QueueState:
+def state_of(db: sqlite3.Connection, sessions: Sessions) -> QueueState:
     held: dict[str, list[HeldByWorker]] = {}
     question = "select worker, span, member, at from asks where state = 'taken' order by no"
     for worker, *rest in db.execute(question):

@@ -175,7 +175,8 @@ class AttemptRows:
 
     def attempts_in_doubt(self, run: int) -> list[LostAttempt]:
         rows = self._execute(
-            "select no, step, member, answerer, ids, cost, tokens, queue, shard, submission from attempts"
+            "select no, step, member, answerer, ids, cost, tokens, queue, shard, submission, unplaced"
+            " from attempts"
             " where run = ?1 and no >= (select first_attempt from runs where no = ?1)"
             " and ((state = 'in_doubt' and again = 0) or (state = 'started' and submission <> 0))"
             " order by no",
@@ -195,8 +196,9 @@ class AttemptRows:
                 queue,
                 None if shard is None else _shard(shard),
                 submission,
+                bool(unplaced),
             )
-            for no, step, member, answerer, ids, cost, tokens, queue, shard, submission in rows
+            for no, step, member, answerer, ids, cost, tokens, queue, shard, submission, unplaced in rows
         ]
 
     def submissions(self, run: int) -> list[SubmissionRecord]:

@@ -29,7 +29,7 @@ TABLES = {
     "attempts": TableColumns(
         "no, run, step, session, member, answerer, state, ids, reserved, tokens, cost, input, output,"
         " cache_read, cache_write, started, ended, error, why, repeats, repeated, again, unusable, bound,"
-        " took, hedge_of, lost, queue, shared, saved, shard, submission", 1,
+        " took, hedge_of, lost, queue, shared, saved, shard, submission, unplaced", 1,
     ),
     "sums": TableColumns(f"run, step, member, {SUM_COLUMNS}", 3),
     "claims": TableColumns("key, answerer, attempt", 3),

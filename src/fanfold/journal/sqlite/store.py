@@ -109,7 +109,7 @@ class JournalStore(Following):
         return self._writer.commits
 
     def when_in_trouble(self, act: Callable[[str], None]) -> None:
-        self._writer.on_trouble = act
+        self._writer.listen(act)
 
     def when_waiting(self, tell: Callable[[str], None]) -> None:
         self._writer.on_wait = tell

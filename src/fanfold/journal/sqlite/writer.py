@@ -291,6 +291,12 @@ class Writer:
             self._on_loop(lambda _: self.on_moved(), "")
             self._store.disconnect(old)
 
+    def listen(self, act: Callable[[str], None]) -> None:
+        """Who hears of trouble; of that which was there before, at once."""
+        self.on_trouble = act
+        if self._stop:
+            act(self._stop)
+
     def _halt(self, reason: str) -> None:
         if not self._stop:
             self._stop = reason
