@@ -208,13 +208,14 @@ def test_the_declared_dependencies_are_the_imported_ones() -> None:
 
 def test_nobody_outside_the_journal_knows_which_store_there_is() -> None:
     """A store is opened by its place (`journal/opening`); which backend that is, only it knows. And
-    what simulates the disk behind one."""
+    what simulates the disk and the queue behind one."""
+    simulated = {f"fanfold.testing.simulation.{one}" for one in ("storage", "disk", "queueing")}
     backends = ("sqlite3", "fanfold.journal.sqlite", "fanfold.journal.memory")
     knowing = [
         found
         for found in imports()
         if room(found.module) not in ("journal", "apps")
-        and found.module != "fanfold.testing.simulation.storage"
+        and found.module not in simulated
         and found.target.startswith(backends)
     ]
     assert [str(found) for found in knowing] == []

@@ -15,13 +15,14 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
-from fanfold.testing.simulation.places import await_sites
+from fanfold.testing.simulation.places import ELSEWHERE, await_sites, reason_of
 from fanfold.testing.simulation.shrink import as_test, failure_of, shrink
-from fanfold.testing.simulation.simulate import simulate
+from fanfold.testing.simulation.simulate import WorldReport, simulate
 from fanfold.testing.simulation.storage import new_database
 from fanfold.testing.simulation.world import world_of
 
 CHUNK = 250
+OFTEN = 20  # crashes at each place
 
 
 def _say(text: str) -> None:
@@ -29,75 +30,107 @@ def _say(text: str) -> None:
 
 
 class WorldTally(NamedTuple):
-    """What many worlds came to."""
+    """What many worlds came to. `uncrashed`: those in which nothing was killed; `seconds`: CPU time."""
 
     schedules: int
     steps: int
+    uncrashed: int
+    seconds: float
     crashes: Counter[str]
+    commits: Counter[str]
     awaits: Counter[str]
     faults: Counter[str]
     behaviours: Counter[str]
-    failed: list[tuple[int, str]]
+    failed: tuple[tuple[int, str], ...]
+
+    @staticmethod
+    def none() -> WorldTally:
+        return WorldTally(
+            0, 0, 0, 0.0, Counter(), Counter(), Counter(), Counter(), Counter(), ()
+        )  # fmt: skip
 
     def __add__(self, other: WorldTally) -> WorldTally:  # type: ignore[override]
         return WorldTally(
             self.schedules + other.schedules,
             self.steps + other.steps,
+            self.uncrashed + other.uncrashed,
+            self.seconds + other.seconds,
             self.crashes + other.crashes,
+            self.commits + other.commits,
             self.awaits + other.awaits,
             self.faults + other.faults,
             self.behaviours + other.behaviours,
             self.failed + other.failed,
         )
 
-
-NOTHING = WorldTally(0, 0, Counter(), Counter(), Counter(), Counter(), [])
+    def with_world(self, one: WorldReport) -> WorldTally:
+        """In place, as far as there are counters: there are many worlds."""
+        for name in ("crashes", "commits", "awaits", "faults", "behaviours"):
+            getattr(self, name).update(getattr(one, name))
+        return self._replace(
+            schedules=self.schedules + 1,
+            steps=self.steps + one.steps,
+            uncrashed=self.uncrashed + (not one.crashes),
+        )
 
 
 def carry_out(first: int, count: int) -> WorldTally:
     """So many worlds in this process."""
-    tally = NOTHING
-    db = new_database()
+    began, db, tally = time.process_time(), new_database(), WorldTally.none()
     gc.freeze()
     for seed in range(first, first + count):
         try:
-            one = simulate(world_of(seed), db)
-            tally += WorldTally(
-                1, one.steps, one.crashes, one.awaits, one.faults, one.behaviours, []
-            )
+            tally = tally.with_world(simulate(world_of(seed), db))
         except AssertionError as error:
-            tally += NOTHING._replace(schedules=1, failed=[(seed, str(error))])
-    return tally
+            failed = (*tally.failed, (seed, str(error)))
+            tally = tally._replace(schedules=tally.schedules + 1, failed=failed)
+    return tally._replace(seconds=time.process_time() - began)
 
 
 def many(first: int, count: int, cores: int) -> WorldTally:
+    """With a line now and then, of how far it is."""
     starts = range(first, first + count, CHUNK)
     sizes = [min(CHUNK, first + count - start) for start in starts]
-    if cores == 1:
-        return sum(map(carry_out, starts, sizes), NOTHING)
+    tally, began = WorldTally.none(), time.monotonic()
     with ProcessPoolExecutor(cores) as pool:
-        parts = pool.map(carry_out, starts, sizes)
-        return sum(parts, NOTHING)
+        for n, part in enumerate(pool.map(carry_out, starts, sizes)):
+            tally += part
+            if (n + 1) % 20 == 0:
+                took = time.monotonic() - began
+                sys.stderr.write(
+                    f"{tally.schedules:,} of {count:,} schedules in {took:.0f} s,"
+                    f" {tally.seconds:.0f} s of CPU, {len(tally.failed)} failed\n"
+                )
+    return tally
 
 
 def told(tally: WorldTally, seconds: float, *, sites: bool) -> str:
-    crashes = sum(tally.crashes.values())
-    commits = {place: n for place, n in tally.crashes.items() if place != "await"}
-    awaits, ours = tally.awaits, await_sites()
+    hit = Counter({site: tally.awaits.get(site, 0) for site in await_sites()})
+    rare = sorted(site for site, n in hit.items() if 0 < n < OFTEN)
     lines = [
-        f"{tally.schedules:,} schedules, {tally.steps:,} steps, {crashes:,} crashes in {seconds:.0f} s:"
-        f" {sum(commits.values()):,} at {len(commits)} kinds of commits, the others between two steps;"
-        f" tasks that waited at {len(awaits)} places ({len(ours & awaits.keys())} of the {len(ours)}"
-        " awaits of run/)",
+        f"{tally.schedules:,} schedules, {tally.steps:,} steps in {seconds:.0f} s,"
+        f" {tally.seconds:.0f} s of CPU; {sum(tally.crashes.values()):,} processes were killed,"
+        f" none in {tally.uncrashed} schedules",
+        _line("where", tally.crashes),
         _line("faults", tally.faults),
         _line("services", tally.behaviours),
+        _line("facts of the commits that they were killed at", tally.commits),
+        f"awaits of run/: {sum(n >= OFTEN for n in hit.values())} of {len(hit)} were hit {OFTEN} times"
+        f" or more, {len(rare)} less often, {sum(not n for n in hit.values())} never; those of"
+        f" {', '.join(ELSEWHERE)} are no part of a simulation",
     ]
     if sites:
-        lines += [f"{n:7,}  {place}" for place, n in sorted(commits.items())]
-        lines += [f"{awaits.get(site, 0):7,}  {site}" for site in sorted({*ours, *awaits})]
+        lines += [f"{n:7,}  {site}" for site, n in sorted(hit.items())]
+    lines += [f"seldom ({hit[site]}): {site}" for site in rare]
+    lines += [f"never: {site}{_why(site)}" for site, n in sorted(hit.items()) if not n]
     lines += [f"FAILED seed {seed}: {error}" for seed, error in tally.failed[:20]]
     lines.append(f"{len(tally.failed)} failed" if tally.failed else "no promise was broken")
     return "\n".join(lines)
+
+
+def _why(site: str) -> str:
+    reason = reason_of(site)
+    return f": {reason}" if reason else ""
 
 
 def _line(name: str, counts: Counter[str]) -> str:

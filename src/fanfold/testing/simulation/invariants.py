@@ -14,6 +14,7 @@ import msgspec
 from fanfold.journal.facts import AnswerOrder, CloseRun, EndAttempt, Fact, ReopenRun, StartAttempt
 from fanfold.price import nanos
 from fanfold.run.run import Run
+from fanfold.testing.simulation.disk import PowerLoss
 from fanfold.testing.simulation.machine import SimulatedProcess
 from fanfold.testing.simulation.services import BAD, Books, SentCall
 from fanfold.testing.simulation.storage import SharedStore
@@ -62,13 +63,24 @@ class Invariants:
 
     def __init__(self, world: World, store: SharedStore, books: Books) -> None:
         self._world, self._store, self._books = world, store, books
-        self._ask = store.db.execute
+        self.damaged = False  # a bit of the store has flipped: rows may be anything
         self._broken: str | None = None
         self._jumps = any(fault.kind == "jump" for fault in world.faults)
         self._limits = {one.name: one for one in world.services}
         self._jobs = {job.name: job for job in reversed(world.jobs)}
         self._answered: Counter[int] = Counter()
         self.more: Counter[int] = Counter()
+
+    def _ask(self, question: str, given: Any = ()) -> Any:
+        return self._store.db.execute(question, given)
+
+    def lost_power(self, kind: PowerLoss) -> None:
+        """What a disk that lies has lost cannot be known by anybody."""
+        self.damaged = self.damaged or kind == "flip"
+        if kind != "power":
+            self._answered.clear()
+            for call in self._books.calls:
+                call.forgotten = True
 
     def broken(self, what: str) -> None:
         """What is found within a process is raised outside of it."""
@@ -81,15 +93,18 @@ class Invariants:
     # ── a call arrives at a service ──
 
     def arrived(self, call: SentCall) -> None:
+        if call.kind == "free" or self.damaged:  # nothing is on record before
+            return
         row = self._ask(
             "select a.state, a.session, a.hedge_of, r.id, r.no, r.name, a.ids, s.name from attempts a"
             " join runs r on r.no = a.run join steps s on s.run = a.run and s.no = a.step"
             " where a.no = ?", (call.attempt,),
         ).fetchone()  # fmt: skip
-        if row is None or row[0] != "started" or row[3] != call.run:
+        given_up = call.kind == "workers" and row is not None and row[0] in ("in_doubt", "late")
+        if row is None or (row[0] != "started" and not given_up) or row[3] != call.run:
             self.broken(f"a call without a fact: attempt {call.attempt}, {row and row[0]}")
             return
-        if self._store.sessions.get(row[1]) is not call.process:
+        if call.kind != "workers" and self._store.sessions.get(row[1]) is not call.process:
             self.broken(
                 f"attempt {call.attempt} is sent by another process than the one that claimed it"
             )
@@ -99,7 +114,7 @@ class Invariants:
         self._gated(call, self._jobs[row[5]])
 
     def _not_answered(self, call: SentCall) -> None:
-        known = "select 1 from replies where key8 = ? and key = ? and answerer = ?"
+        known = "select 1 from replies where key8 = ? and key = ? and answerer = ? and not private"
         given = (
             int.from_bytes(call.key[:8], "big", signed=True),
             call.key,
@@ -112,9 +127,14 @@ class Invariants:
         """Nobody else asks the same just now; what is in doubt is repeated on record."""
         busy = 0
         for other in self._books.calls:
-            if other is call:
+            if other is call or other.forgotten or other.kind == "free":
                 continue
+            if other.attempt == call.attempt:
+                self.broken(f"two calls for attempt {call.attempt}")
             mine = other.process is call.process and other.service == call.service
+            mine = mine and other.kind == call.kind == "api"
+            if call.kind in ("agent", "free") and other.run != call.run:
+                continue
             busy += mine and not other.done
             if other.key != call.key or other.service != call.service:
                 continue
@@ -150,6 +170,9 @@ class Invariants:
     def committed(
         self, process: SimulatedProcess, facts: Sequence[Fact], answers: Sequence[Any]
     ) -> None:
+        if self.damaged:
+            self._told_truly(facts)
+            return
         runs = set()
         for fact, answer in zip(facts, answers, strict=True):
             match fact:
@@ -169,6 +192,17 @@ class Invariants:
             self._within_budget(run)
         if runs and not self._jumps:
             self._within_month()
+
+    def _told_truly(self, facts: Sequence[Fact]) -> None:
+        """Whatever the disk has done to the store: no text is in a result that nobody said."""
+        said = {call.text for call in self._books.calls}
+        for fact in facts:
+            if isinstance(fact, CloseRun) and fact.status == "complete" and fact.result is not None:
+                parts = _decode(fact.result)
+                for part in parts if isinstance(parts, list) else ():
+                    value = part.get("value") if isinstance(part, dict) else None
+                    if isinstance(value, str) and value not in said:
+                        self.broken(f"nobody said {value!r}, but it is in the result")
 
     def _within_budget(self, run: int) -> None:
         name, written = self._ask("select name, budget from runs where no = ?", (run,)).fetchone()
@@ -234,9 +268,22 @@ class Invariants:
         for slot, job in enumerate(self._world.jobs):
             if slot not in over:
                 raise Violation(f"job {slot} ({job.name}) never ended")
-        sent = {call.attempt: call for call in self._books.calls}
-        for number, state, cost in self._ask("select no, state, cost from attempts"):
-            self._account(sent.get(number), number, state, cost)
+        if self.damaged:
+            return
+        sent = {
+            call.attempt: call
+            for call in self._books.calls
+            if call.kind != "free" and not call.forgotten
+        }
+        lost = {call.attempt for call in self._books.calls if call.forgotten}
+        known = {number for (number,) in self._ask("select no from attempts")}
+        if gone := sent.keys() - known:
+            self.broken(f"nothing is on record of attempt {min(gone)}, which was sent")
+        traced = {int(span.partition(":")[2]) for span in self._books.agents}
+        for number, state, cost, queue in self._ask("select no, state, cost, queue from attempts"):
+            perhaps = queue or number in traced or number in lost  # nobody can tell
+            if number in sent or not perhaps:
+                self._account(sent.get(number), number, state, cost)
         self.raise_if_broken()
 
     def _account(self, call: SentCall | None, number: int, state: str, cost: int) -> None:
@@ -246,7 +293,7 @@ class Invariants:
             if not self._store.leases:
                 self.broken(f"{here} is under way for ever")
         elif call is None:
-            if cost and not self._store.leases:
+            if cost and not self._store.leases and not self._store.before_power:
                 self.broken(f"{here} costs {cost}")
         elif cost < call.nanos:
             self.broken(f"{here} costs {cost} on record, but {call.nanos} are billed")

@@ -39,10 +39,29 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._ready = []
         self._machine = machine
         self.failures: list[dict[str, Any]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
         self.set_exception_handler(lambda _, said: self.failures.append(said))
 
     def time(self) -> float:
         return self._machine.now
+
+    def create_task(self, coro: Any, **named: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, **named)
+        self._tasks.append(task)
+        return task
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Any, *given: Any
+    ) -> asyncio.Future[Any]:
+        """What another thread would do is done here, some steps later."""
+        done: asyncio.Future[Any] = self.create_future()
+        self.call_soon(_carried_out, done, func, given)
+        return done
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """Those that are not done, in the order in which they were begun."""
+        self._tasks = [one for one in self._tasks if not one.done()]
+        return self._tasks
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """It is dropped when it is due."""
@@ -50,12 +69,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     @property
     def ready(self) -> bool:
         """Whether anything can be run now."""
-        scheduled, now = self._scheduled, self._machine.now
-        while scheduled and (scheduled[0].when() <= now or scheduled[0].cancelled()):
-            timer = heapq.heappop(scheduled)
-            timer._scheduled = False  # type: ignore[attr-defined]
-            if not timer.cancelled():
-                self._ready.append(timer)
+        scheduled = self._scheduled
+        if scheduled:
+            now = self._machine.now
+            while scheduled and (scheduled[0]._when <= now or scheduled[0]._cancelled):  # type: ignore[attr-defined]
+                timer = heapq.heappop(scheduled)
+                timer._scheduled = False  # type: ignore[attr-defined]
+                if not timer._cancelled:
+                    self._ready.append(timer)
         return bool(self._ready)
 
     @property
@@ -73,6 +94,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 handle._run()
             finally:
                 asyncio._set_running_loop(None)
+
+
+def _carried_out(done: asyncio.Future[Any], func: Any, given: Any) -> None:
+    if done.cancelled():
+        return
+    try:
+        done.set_result(func(*given))
+    except Exception as error:
+        done.set_exception(error)
 
 
 class SimulatedClock:
@@ -106,15 +136,20 @@ class SimulatedProcess:
         self.fenced = False  # its lease has ended: it may write nothing any more
         self._stopped = self._cut_off = FOREVER
         self.run: Any = None
+        self.worker: Any = None
         self.said = ""
         self.may_repeat = True  # what is in doubt, though its step says that it is held
         self.main: asyncio.Task[Any] | None = None
 
     def start(self, main: Coroutine[Any, Any, Any]) -> None:
         self.main = self.loop.create_task(main)
+        self.machine.processes.append(self)
+        self.machine.running.append(self)
 
     def kill(self) -> None:
         self.alive, self.died_at = False, self.machine.now
+        if self in self.machine.running:
+            self.machine.running.remove(self)
 
     @property
     def unreachable_since(self) -> float:
@@ -139,15 +174,11 @@ class SimulatedProcess:
     def cut_off(self, seconds: float) -> None:
         self._cut_off, self.cut_off_until = self.machine.now, self.machine.now + seconds
 
-    def tasks(self) -> list[asyncio.Task[Any]]:
-        """Those that are not done."""
-        return [one for one in asyncio.all_tasks(self.loop) if not one.done()]
-
     def bury(self) -> None:
         """When all is over: let go of what was under way, where nobody can hear it any more."""
         asyncio._set_running_loop(self.loop)
         try:
-            for task in self.tasks():
+            for task in self.loop.tasks():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 coroutine: Any = task.get_coro()
                 for _ in range(20):  # a coroutine that waits in its `finally` is closed once more
@@ -166,6 +197,7 @@ class Machine:
     def __init__(self, rng: random.Random, *, shuffle: bool = True) -> None:
         self.now, self.steps, self._came = 0.0, 0, 0
         self.processes: list[SimulatedProcess] = []
+        self.running: list[SimulatedProcess] = []  # those that live, and are not at their end
         self._rng, self._order = rng, rng if shuffle else None
         self.wakes: list[tuple[float, int, Callable[[], None]]] = []
         self.trace = 0
@@ -205,14 +237,13 @@ class Machine:
             self.trace = hash((self.trace, process.slot, len(process.loop._ready), self.now))
             if process.main is not None and process.main.done():
                 process.ended = True
+                if process in self.running:
+                    self.running.remove(process)
             watch(process)
 
     def _able(self) -> list[SimulatedProcess]:
-        return [
-            one
-            for one in self.processes
-            if one.alive and not one.ended and one.stopped_until <= self.now and one.loop.ready
-        ]
+        now = self.now
+        return [one for one in self.running if one.stopped_until <= now and one.loop.ready]
 
     def _wake(self) -> None:
         while self.wakes and self.wakes[0][0] <= self.now:
@@ -220,7 +251,6 @@ class Machine:
 
     def _next(self) -> float:
         due = [self.wakes[0][0]] if self.wakes else []
-        for one in self.processes:
-            if one.alive and not one.ended:
-                due.append(max(one.stopped_until, self.now if one.loop.ready else one.loop.due))
+        for one in self.running:
+            due.append(max(one.stopped_until, self.now if one.loop.ready else one.loop.due))
         return min(due, default=FOREVER)

@@ -3,37 +3,103 @@
 from __future__ import annotations
 
 import ast
+import gc
+import linecache
 from pathlib import Path
 from typing import Any
 
 import fanfold.run
 from fanfold.testing.simulation.machine import SimulatedProcess
 
+ELSEWHERE = {
+    "run/hosts.py": "hosts are reached by a real ssh: tests/flow/test_hosts.py",
+    "run/ssh.py": "as hosts.py: tests/flow/test_ssh.py",
+    "run/stdio.py": "the far end of an ssh connection, a real process: tests/flow/test_ssh.py",
+    "run/ray.py": "needs a Ray cluster: tests/flow/test_ray.py",
+    "run/ray_node.py": "runs in a process of a Ray cluster: tests/flow/test_ray.py",
+}
+"""Files of the run path that no simulation reaches, and why."""
+
 
 def awaits_of(process: SimulatedProcess) -> set[str]:
-    """The innermost of each task, as `run/attempt.py:171`."""
-    places = {_place(task.get_coro()) for task in process.tasks()}
-    return places - {""}
+    """Every await that its tasks are in, from the outermost to what they really wait for, each as
+    `run/attempt.py:171`."""
+    return {place for task in process.loop.tasks() for place in _places(task.get_coro())}
 
 
-def _place(coroutine: Any) -> str:
-    found = ""
+def _places(coroutine: Any) -> list[str]:
+    found = []
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
         if frame is not None:
             _, ours, file = frame.f_code.co_filename.rpartition("/fanfold/")
             if ours and not file.startswith("testing/"):
-                found = f"{file}:{frame.f_lineno}"
-        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "ag_await", None)
+                found.append(f"{file}:{frame.f_lineno}")
+        coroutine = _awaited(coroutine)
     return found
+
+
+def _awaited(one: Any) -> Any:
+    """What it waits for; the next step of a generator does not say of which, but refers to it."""
+    if type(one).__name__ in ("async_generator_asend", "async_generator_athrow"):
+        return next((o for o in gc.get_referents(one) if hasattr(o, "ag_frame")), None)
+    return getattr(one, "cr_await", None) or getattr(one, "ag_await", None)
 
 
 def await_sites() -> set[str]:
     """Every line of the run's own code that awaits something."""
     folder = Path(fanfold.run.__file__ or "").parent
+    waits = (ast.Await, ast.AsyncFor, ast.AsyncWith)
     return {
         f"run/{file.name}:{node.lineno}"
         for file in folder.glob("*.py")
+        if f"run/{file.name}" not in ELSEWHERE
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Await)
+        if isinstance(node, waits)
     }
+
+
+FILES = "files that are sent with asks are real ones: tests/flow/test_media.py"
+AGENTS = "agents on workers have real files: tests/flow/test_remote_agents.py"
+BY_PLACE = "opens a store by its place, or takes the machine's clock: tests/flow/test_orders.py"
+ITSELF = "a run that orders something of itself: tests/flow/test_notify.py"
+UNREACHED = {
+    "run/contents.py": FILES,
+    ".contents.keep(": FILES,
+    "record_of(opened": BY_PLACE,
+    "carried_out(Run(opened": BY_PLACE,
+    "give_by(RealClock()": BY_PLACE,
+    "await give(opened": BY_PLACE,
+    "orders.give_here(": ITSELF,
+    "GiveOrder(run, now, by, what": ITSELF,
+    "said := await self.take(": ITSELF,
+    "run/events.py": "somebody who listens to a run: tests/flow/test_events.py",
+    "write(AddRun(record))": "a branch of a run, for delegation: tests/unit/patterns/test_orchestrate.py",
+    "self._follow()": AGENTS,
+    "queue.shown(": AGENTS,
+    "to_thread(_put": AGENTS,
+    "sizes = await": AGENTS,
+    "queue.message": AGENTS,
+    "asyncio.sleep(SOON)": AGENTS,
+    "[1].deliver(": AGENTS,
+    "left_behind(self._agents": AGENTS,
+    "has_trace(ask.member": AGENTS,
+    "take_over(ask.span": AGENTS,
+    "_queue.given(": AGENTS,
+    "_queue.show(": AGENTS,
+    "self._show([followed": AGENTS,
+    "await self._adopt()": AGENTS,
+    "executor.adopt(ask.member": AGENTS,
+    "executor.adopt(member": AGENTS,
+    "asyncio.timeout(": "nothing is waited for there",
+    "open_tools(stated)": "functions are opened at once; programs and servers are real processes",
+    "_ctx.store.flush()": "needs 10,000 facts that wait: tests/flow/test_scale.py",
+    "_entered.wait()": "who starts a worker waits there, in another process",
+}
+
+
+def reason_of(site: str) -> str:
+    """Why no simulation comes there, where that is known."""
+    file, line = site.split(":")
+    source = linecache.getline(str(Path(fanfold.run.__file__ or "").parent / file[4:]), int(line))
+    return next((why for part, why in UNREACHED.items() if part in f"{file} {source}"), "")

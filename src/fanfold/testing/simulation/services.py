@@ -18,7 +18,7 @@ import msgspec
 from fanfold.errors import InvalidReply, RateLimited, Terminal, Transient
 from fanfold.price import Price, cost
 from fanfold.testing.simulation.machine import SimulatedProcess
-from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.ask import Ask, Call, Reply, Usage
 from fanfold.work.member import MemberLimits, Request, Tell, Traits
 
 Behaviour = Literal[
@@ -27,37 +27,51 @@ Behaviour = Literal[
 ]  # fmt: skip
 BEHAVIOURS: tuple[Behaviour, ...] = Behaviour.__args__  # type: ignore[attr-defined]
 UNBILLED = ("429", "429_after", "500", "refused", "lost_before", "quota", "defect")
+ServiceKind = Literal["api", "free", "batch", "agent", "workers"]
 BAD = "BAD"
 PRICE = Price(input=1.0, output=5.0)
+TIMEOUT = 20.0
 _encode = msgspec.json.Encoder().encode
 
 
 class SimulatedService(msgspec.Struct, frozen=True):
     """One who answers. `script`: what it does with its first calls; `seconds`: how long a call takes,
-    about; `monthly`: dollars that all runs together may spend there in a month."""
+    about; `monthly`: dollars that all runs together may spend there in a month. `kind`: an API, one that
+    costs nothing, one with a batch service too, an agent that outlives the process, or one that workers
+    ask."""
 
     name: str
     script: tuple[Behaviour, ...] = ()
+    kind: ServiceKind = "api"
     seconds: float = 1.0
     concurrency: int = 4
     rpm: int | None = None
     monthly: float | None = None
     cost: float = 1.0
 
-    def traits(self, more: int = 1) -> Traits:
+    def traits(self, more: int = 1, *, in_worker: bool = False) -> Traits:
         """`more`: so many times the budget of the month."""
+        free, agent = self.kind == "free", self.kind == "agent"
         return Traits(
             id=self.name, kind="simulated", answerer=f"simulated:{self.name}",
-            price=Price(input=PRICE.input * self.cost, output=PRICE.output * self.cost),
-            max_tokens=100, timeout=60.0, pool=self.name, good_at=("all",),
+            price=Price() if free else self.price, metered=not free,
+            max_tokens=100, timeout=TIMEOUT, pool=self.name, good_at=("all",),
             limits=MemberLimits(concurrency=self.concurrency, rpm=self.rpm),
             budget_usd_month=None if self.monthly is None else self.monthly * more,
+            batch=0.5 if self.kind == "batch" else None, agent=agent, keeps_time=agent,
+            shared=not agent, takes_tools=not agent,
+            at="workers" if self.kind == "workers" and not in_worker else "",
         )  # fmt: skip
+
+    @property
+    def price(self) -> Price:
+        return Price(input=PRICE.input * self.cost, output=PRICE.output * self.cost)
 
 
 @dataclass(slots=True, eq=False)
 class SentCall:
-    """One call, as the service saw it. `nanos`: what it bills; `done`: the process has its answer."""
+    """One call, as the service saw it. `nanos`: what it bills; `done`: the process has its answer. `text`:
+    what was said, where that was text."""
 
     process: SimulatedProcess
     service: str
@@ -69,59 +83,34 @@ class SentCall:
     nanos: int = 0
     excess: int = 0
     done: bool = False
+    kind: ServiceKind = "api"
+    text: str = ""
+    forgotten: bool = False  # the disk has lost what was on record of it
 
 
 class Books:
-    """What all services have seen, in order. `arrived` is called with each new call."""
+    """What all services have seen, in order. `arrived` is called with each new call. `asks`: what the lines
+    of batches are about; `batches`, `agents`: what services and agents have under way, whoever lives."""
 
     def __init__(self, services: tuple[SimulatedService, ...]) -> None:
         self.calls: list[SentCall] = []
         self.times = dict.fromkeys((one.name for one in services), 0)
         self.arrived: Callable[[SentCall], None] = lambda call: None
+        self.asks: dict[bytes, Ask] = {}
+        self.batches: dict[str, Any] = {}
+        self.agents: dict[str, Any] = {}
 
+    def next(self, service: SimulatedService) -> Behaviour:
+        """What the service does with the call that it gets now."""
+        number = self.times[service.name]
+        self.times[service.name] += 1
+        return service.script[number] if number < len(service.script) else "ok"
 
-class SimulatedMember:
-    """A service, as a member of one process."""
-
-    def __init__(
-        self, service: SimulatedService, books: Books, process: SimulatedProcess, more: int
-    ) -> None:
-        self._service, self._books, self._process = service, books, process
-        self.traits = service.traits(more)
-
-    async def open(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    def prepare(self, ask: Ask) -> Request:
-        text = sum(len(message.content.encode()) for message in ask.conversation())
-        return Request(ask, b"", text + 1024, ask.params.max_tokens or self.traits.max_tokens)
-
-    async def ask(self, request: Request, tell: Tell) -> Reply:
-        call, reply, billed = self._arrive(request)
-        self._books.arrived(call)
-        rng, seconds = self._process.rng, self._service.seconds
-        try:
-            await asyncio.sleep(200.0 if call.did == "slow" else seconds * (0.5 + rng.random()))
-        finally:
-            call.done = self._process.alive
-        if (error := _error(call.did, rng)) is not None:
-            raise error
-        match call.did:
-            case "no_usage":
-                return reply
-            case "absurd_usage":
-                return msgspec.structs.replace(reply, usage=Usage(-5, 10**12))
-        return msgspec.structs.replace(reply, usage=billed)
-
-    def _arrive(self, request: Request) -> tuple[SentCall, Reply, Usage]:
+    def enter(
+        self, process: SimulatedProcess, service: SimulatedService, request: Request, did: Behaviour
+    ) -> tuple[SentCall, Reply, Usage]:
         """The service has it: from here on it is billed."""
-        service, books, ask = self._service, self._books, request.ask
-        number = books.times[service.name]
-        books.times[service.name] += 1
-        did: Behaviour = service.script[number] if number < len(service.script) else "ok"
+        ask, price = request.ask, service.price
         run, _, attempt = request.span.partition(":")
         prompt = ask.conversation()[-1].content
         reply = answer_to(ask, did)
@@ -129,21 +118,67 @@ class SimulatedMember:
         if did == "overrun":
             billed = Usage(billed.input, request.output_tokens * 2)
         call = SentCall(
-            self._process, service.name, ask.key("messages"), run, int(attempt or 0), prompt, did
-        )
-        if did not in UNBILLED:
-            price = self.traits.price or PRICE
+            process, service.name, ask.key("messages"), run, int(attempt or 0), prompt, did,
+            kind=service.kind, text=reply.text,
+        )  # fmt: skip
+        if did not in UNBILLED and service.kind != "free":
             call.nanos = cost(price, billed.input, billed.output, 0, 0)
             call.excess = max(0, call.nanos - _worst(price, request))
-        books.calls.append(call)
+        self.calls.append(call)
         return call, reply, billed
+
+
+class SimulatedMember:
+    """A service, as a member of one process."""
+
+    def __init__(
+        self, service: SimulatedService, books: Books, process: SimulatedProcess, traits: Traits
+    ) -> None:
+        self._service, self._books, self._process = service, books, process
+        self.traits = traits
+
+    async def open(self) -> None:
+        """Others get a turn meanwhile."""
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+
+    def prepare(self, ask: Ask) -> Request:
+        text = sum(len(message.content.encode()) for message in ask.conversation())
+        return Request(ask, b"", text + 1024, ask.params.max_tokens or self.traits.max_tokens)
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        did = self._books.next(self._service)
+        call, reply, billed = self._books.enter(self._process, self._service, request, did)
+        self._books.arrived(call)
+        rng, seconds = self._process.rng, self._service.seconds
+        try:
+            await asyncio.sleep(
+                3 * TIMEOUT if call.did == "slow" else seconds * (0.5 + rng.random())
+            )
+        finally:
+            call.done = self._process.alive
+        if (error := error_of(call.did, rng)) is not None:
+            raise error
+        return reported(reply, billed, call.did)
+
+
+def reported(reply: Reply, billed: Usage, did: Behaviour) -> Reply:
+    """With the usage that the service says it was."""
+    match did:
+        case "no_usage":
+            return reply
+        case "absurd_usage":
+            return msgspec.structs.replace(reply, usage=Usage(-5, 10**12))
+    return msgspec.structs.replace(reply, usage=billed)
 
 
 def _worst(price: Price, request: Request) -> int:
     return cost(price, request.input_tokens, request.output_tokens, 0, 0)
 
 
-def _error(did: Behaviour, rng: random.Random) -> Exception | None:
+def error_of(did: Behaviour, rng: random.Random) -> Exception | None:
     match did:
         case "429":
             return RateLimited("HTTP 429")
@@ -178,6 +213,10 @@ def answer_to(ask: Ask, did: Behaviour) -> Reply:
         return Reply(text="")
     if did == "half":
         return Reply(text=said[:7], finish="length")
+    if ask.tools is not None and not ask.tools.rounds and ask.tools.offered:
+        name = ask.tools.offered[0].name
+        calls = tuple(Call(f"c{n}", name, {"word": digest_of(f"{n}")}) for n in range(2))
+        return Reply(text="", calls=calls)
     fields = ask.schema.definition.get("properties", {}) if ask.schema else {}
     if "pass" in fields:  # a judge, who never lets pass what is bad
         shown = "".join(one.content for one in ask.messages)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -23,8 +25,10 @@ from fanfold.patterns.rank import rank
 from fanfold.patterns.resolve import resolve
 from fanfold.patterns.scatter import scatter_gather
 from fanfold.run.run import Run
+from fanfold.run.sources import Rows
 from fanfold.testing.simulation.services import BAD
-from fanfold.testing.simulation.world import GateKind, Pattern, WorldJob
+from fanfold.testing.simulation.world import GateKind, Pattern, World, WorldJob
+from fanfold.work.item import Item
 from fanfold.work.pieces import Fits
 from fanfold.work.task import Budget, Gate, Hedge
 
@@ -36,6 +40,32 @@ def items_of(job: WorldJob) -> list[dict[str, Any]]:
         {"id": f"i{n}", "text": f"word {n + job.words}", "kind": "ab"[n % 2]}
         for n in range(job.items)
     ]
+
+
+class ChangingItems:
+    """Items whose first is another from one reading on, as long as this process lives; `read` counts
+    readings over all processes."""
+
+    def __init__(self, job: WorldJob, read: Counter[str]) -> None:
+        self._job, self._read, self._rows = job, read, items_of(job)
+
+    def _now(self) -> Rows:
+        self._read[self._job.name] += 1
+        if self._read[self._job.name] == self._job.changes and self._rows:
+            self._rows[0]["text"] = "changed"
+        return Rows(self._rows)
+
+    def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
+        return self._now().walk(skip)
+
+    def fingerprint(self) -> str:
+        return self._now().fingerprint()
+
+
+async def look_up(word: str) -> str:
+    """What a word means."""
+    await asyncio.sleep(0.01)
+    return f"{word} means good"
 
 
 @cache
@@ -55,11 +85,32 @@ def gate_of(kind: GateKind, step: str, judging: str, attempts: int) -> Gate:
 
 
 class Shape:
-    """A job, and the members that there are. `more`: so many times its budgets."""
+    """A job, and the services that there are. `more`: so many times its budgets; `read`: how often the
+    items of jobs were read."""
 
-    def __init__(self, run: Run, job: WorldJob, more: int, members: tuple[str, ...]) -> None:
-        self.run, self.job, self.more, self.members = run, job, more, members
-        self.items = items_of(job)
+    def __init__(
+        self, run: Run, job: WorldJob, more: int, world: World, read: Counter[str]
+    ) -> None:
+        self.run, self.job, self.more = run, job, more
+        self.members = tuple(one.name for one in world.services)
+        self.kinds = tuple(one.kind for one in world.services)
+        self.items: Any = ChangingItems(job, read) if job.changes else items_of(job)
+        if job.pattern not in ("map", "map_tree", "pipeline", "nested", "ensemble"):
+            self.items = items_of(job)
+
+    @property
+    def by_batch(self) -> bool:
+        """Whether its asks go to batch services."""
+        first = self.kinds[:1] if self.job.escalate and len(self.kinds) > 1 else self.kinds
+        return self.job.batch and "batch" in first
+
+    @property
+    def shard(self) -> int | None:
+        return None if self.by_batch or self.uses_tools else self.job.shard
+
+    @property
+    def uses_tools(self) -> bool:
+        return self.job.tools and "agent" not in self.kinds
 
     def how(self, step: str) -> dict[str, Any]:
         """The options that all patterns have in common."""
@@ -70,8 +121,13 @@ class Shape:
         }  # fmt: skip
         if job.escalate and len(who) > 1:
             found |= {"member": who[0], "escalate": who[1:]}
-        if job.hedge:
+        if self.by_batch:
+            times = {"auto": True} if job.words else {"within": 60.0 if job.asked else 3600.0}
+            found["batch"] = {**times, "most": 5}
+        elif job.hedge:
             found["hedge"] = Hedge(extra=0.5, after=0.7)
+        if self.uses_tools:
+            found["tools"] = [look_up]
         if job.hold:
             found["in_doubt"] = "hold"
         if job.step_usd is not None:
@@ -92,7 +148,7 @@ class Shape:
 
 async def _map(shape: Shape) -> Folded:
     return await map_reduce(
-        shape.run, shape.items, prompt=SAY, reduce=shape.reduce, shard=shape.job.shard, **shape.how("map")
+        shape.run, shape.items, prompt=SAY, reduce=shape.reduce, shard=shape.shard, **shape.how("map")
     )  # fmt: skip
 
 
@@ -105,7 +161,7 @@ async def _map_tree(shape: Shape) -> Folded:
 async def _pipeline(shape: Shape) -> Folded:
     return await pipeline(
         shape.run, shape.items,
-        stage(SAY, shard=shape.job.shard, **shape.how("one")),
+        stage(SAY, shard=shape.shard, **shape.how("one")),
         stage("Now {{ steps.one }}", **shape.how("two")),
         mode="batch" if shape.job.words else "streaming", reduce=shape.reduce,
     )  # fmt: skip
@@ -114,7 +170,8 @@ async def _pipeline(shape: Shape) -> Folded:
 async def _nested(shape: Shape) -> Folded:
     """A vote as the second stage."""
     how = shape.how("two")
-    how.pop("hedge", None)
+    for name in ("hedge", "batch"):
+        how.pop(name, None)
     return await pipeline(
         shape.run, shape.items, stage(SAY, **shape.how("one")),
         stage("Choose {{ steps.one }}", by=voters(shape.members[:2], samples=2), **how),
@@ -124,7 +181,7 @@ async def _nested(shape: Shape) -> Folded:
 
 async def _ensemble(shape: Shape) -> Folded:
     how = shape.how("vote")
-    for name in ("member", "escalate"):
+    for name in ("member", "escalate", "batch"):
         how.pop(name, None)
     return await ensemble(
         shape.run, shape.items, prompt=SAY, members=shape.members, samples=2, decide="plurality",
@@ -191,5 +248,5 @@ SHAPES: dict[Pattern, Callable[[Shape], Awaitable[Folded]]] = {
 }  # fmt: skip
 
 
-async def carry_job(run: Run, job: WorldJob, more: int, members: tuple[str, ...]) -> Folded:
-    return await SHAPES[job.pattern](Shape(run, job, more, members))
+async def carry_job(shape: Shape) -> Folded:
+    return await SHAPES[shape.job.pattern](shape)

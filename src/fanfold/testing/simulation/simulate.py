@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fanfold.errors import FanfoldError, RunStopped
+from fanfold.errors import FanfoldError
 from fanfold.journal.contract import Store
-from fanfold.journal.facts import CloseRun, Fact, GiveOrder
 from fanfold.run.member_sources import GivenMembers
 from fanfold.run.open import carried_out, record_of
-from fanfold.run.record import RESUMABLE
+from fanfold.run.orders import NewOrder, give_by
 from fanfold.run.run import Run
 from fanfold.run.settings import Govern, Settings
+from fanfold.run.worker import Worker, WorkerOptions
+from fanfold.testing.simulation.disk import SimulatedDisk
+from fanfold.testing.simulation.faults import WorldFaults, WorldReport
 from fanfold.testing.simulation.invariants import Invariants
-from fanfold.testing.simulation.machine import Machine, ProcessKilled, SimulatedProcess
-from fanfold.testing.simulation.places import awaits_of
-from fanfold.testing.simulation.services import Books, SimulatedMember
-from fanfold.testing.simulation.shapes import carry_job
+from fanfold.testing.simulation.machine import Machine, SimulatedProcess
+from fanfold.testing.simulation.outside import member_of
+from fanfold.testing.simulation.queueing import PLACE, ProcessQueue, SharedQueue
+from fanfold.testing.simulation.services import Books
+from fanfold.testing.simulation.shapes import Shape, carry_job
 from fanfold.testing.simulation.storage import Database, SharedStore, empty, new_database, opened
-from fanfold.testing.simulation.world import OF_COMMITS, World, WorldFault
+from fanfold.testing.simulation.world import OPERATOR, WORKER, World
 from fanfold.work.task import Budget
 
 MOST_STEPS = 25_000
 MOST_TIME = 100_000.0
 MOST_STARTS = 30  # of one job, its crashes included
-OPERATOR = 100  # the number of the one who gives orders to job 0
 OVER = ("complete", "flagged")
 UNDONE = {"pause": "resume", "set one=off": "set one=on"}
-
-
-@dataclass
-class WorldReport:
-    """What one world came to. `trace` is the same whenever the same world is carried out. `crashes`: by
-    the commit that they were at, or `await`; `awaits`: where tasks waited that a crash ended."""
-
-    seed: int
-    trace: int = 0
-    steps: int = 0
-    crashes: Counter[str] = field(default_factory=Counter)
-    awaits: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
-    behaviours: Counter[str] = field(default_factory=Counter)
-    statuses: list[str] = field(default_factory=list)
 
 
 def simulate(world: World, db: Database | None = None) -> WorldReport:
@@ -61,18 +48,21 @@ class Simulation:
         self.world, self.rng = world, random.Random(world.seed ^ 0x5EED)
         self.machine = Machine(self.rng, shuffle=world.shuffle)
         self.store = SharedStore(empty(db), leases=world.leases)
-        self.store.before_commit, self.store.after_commit = self._committing, self._committed
+        self.store.disk = SimulatedDisk() if world.disk else None
         self.books = Books(world.services)
+        self.queue, self._read = SharedQueue(self.store), Counter[str]()
         self.invariants = Invariants(world, self.store, self.books)
         self.books.arrived = self.invariants.arrived
         self.report = WorldReport(world.seed)
-        self._steps, self._commits = Counter[int](), Counter[int]()
+        self._faults = WorldFaults(world, self.store, self.invariants, self.report, self.rng)
+        self._faults.start, self._faults.order = self._start, self._order
         self._starts, self._budgets = Counter[int](), self.invariants.more
-        self._pending = list(world.faults)
         self._over: dict[int, str] = {}
 
     def carry_out(self) -> WorldReport:
-        for slot in range(len(self.world.jobs)):
+        asked = any(one.kind == "workers" for one in self.world.services)
+        workers = range(WORKER, WORKER + self.world.workers if asked else WORKER)
+        for slot in (*range(len(self.world.jobs)), *workers):
             self._start(slot)
         try:
             self.machine.run(self._watch, MOST_STEPS, MOST_TIME)
@@ -80,6 +70,9 @@ class Simulation:
         finally:
             for process in self.machine.processes:
                 process.bury()
+            self.queue.close()
+            if self.store.disk is not None:
+                self.store.disk.close()
         self.report.trace, self.report.steps = self.machine.trace, self.machine.steps
         self.report.behaviours.update(call.did for call in self.books.calls)
         self.report.statuses = [self._over[slot] for slot in sorted(self._over)]
@@ -88,12 +81,13 @@ class Simulation:
     # ── processes ──
 
     def _start(self, slot: int) -> None:
+        if slot >= WORKER and len(self._over) == len(self.world.jobs):
+            return
         self._starts[slot] += 1
         if self._starts[slot] > MOST_STARTS:
             self.invariants.broken(f"job {slot} is started again and again: {self._last(slot)}")
         process = SimulatedProcess(self.machine, slot, random.Random(self.rng.getrandbits(64)))
-        self.machine.processes.append(process)
-        process.start(self._main(process))
+        process.start(self._main(process) if slot < OPERATOR else self._work(process))
 
     async def _main(self, process: SimulatedProcess) -> None:
         """What a script does: open the store, carry the run out, close it."""
@@ -114,28 +108,47 @@ class Simulation:
     async def _carry_out(self, process: SimulatedProcess, store: Store) -> None:
         job = self.world.jobs[process.slot]
         more = 2 ** self._budgets[process.slot]
-        members = [SimulatedMember(one, self.books, process, more) for one in self.world.services]
+        members = [
+            member_of(one, self.books, process, more, in_worker=False)
+            for one in self.world.services
+        ]
         budget = Budget.of(
             usd=None if job.usd is None else job.usd * more,
             calls=None if job.calls is None else job.calls * more,
         )
         process.may_repeat = self._starts[process.slot] > 2 or not job.hold
         settings = Settings(
-            budget=budget, seed=self.world.seed, govern=Govern(yes=True),
+            budget=budget, seed=self.world.seed,
+            govern=Govern(max_tasks=1) if job.asking else Govern(yes=True),
+            approve=_approve if job.asking else None,
             retry_in_doubt=None if process.may_repeat else frozenset(),
         )  # fmt: skip
         record = await record_of(store, job.name, budget, process.clock)
-        process.run = run = Run(store, record, GivenMembers(*members), settings, process.clock)
+        source = GivenMembers(*members, open_queue=partial(ProcessQueue, self.queue, process))
+        process.run = run = Run(store, record, source, settings, process.clock)
         async with carried_out(run):
-            await carry_job(run, job, more, tuple(one.name for one in self.world.services))
+            await carry_job(Shape(run, job, more, self.world, self._read))
+
+    async def _work(self, process: SimulatedProcess) -> None:
+        """What a worker does: take asks out of the queue, until it is stopped."""
+        members = [
+            member_of(one, self.books, process, 1, in_worker=True)
+            for one in self.world.services
+            if one.kind == "workers"
+        ]
+        source = GivenMembers(*members, open_queue=partial(ProcessQueue, self.queue, process))
+        options = WorkerOptions(queue=str(PLACE), slots=2)
+        process.worker = Worker(source, options, lambda line: None)
+        try:
+            await process.worker.serve()
+        except FanfoldError as error:
+            process.said = f"{type(error).__name__}: {error}"
 
     def _watch(self, process: SimulatedProcess) -> None:
         """After each step: faults that are due, and a new process for a job whose own has ended."""
         self.invariants.raise_if_broken()
         slot = process.slot
-        self._steps[slot] += 1
-        for fault in [one for one in self._pending if self._due(one, slot, self._steps[slot])]:
-            self._happen(fault, process)
+        self._faults.stepped(process)
         if process.ended and process.alive and process.main is not None:
             error = process.main.exception()
             if error is not None:
@@ -144,63 +157,36 @@ class Simulation:
                 raise AssertionError(f"job {slot}: {process.loop.failures[0]}")
             if slot < OPERATOR:
                 self._ended(process)
+            elif slot >= WORKER:
+                self.machine.at(self.machine.now + 5.0, partial(self._start, slot))
 
     def _ended(self, process: SimulatedProcess) -> None:
         slot, run = process.slot, process.run
         status = run.closing.status if run is not None and run.closing is not None else "refused"
+        if self.invariants.damaged and process.said.startswith("Store"):
+            status = OVER[1]  # the store is refused, and says so
         if status in OVER:
             self._over[slot] = status
+            self._stop_workers()
             return
         if run is not None and run.stopping is not None and run.stopping.rest == "unfunded":
             self._budgets[slot] += 1
         if run is not None and run.closing is not None and run.closing.unfunded:
             self._budgets[slot] += 1
-        wait = min(600.0, 5.0 * 2 ** self._starts[slot])
+        wait = min(60.0, 1.0 * 2 ** self._starts[slot])
         self.machine.at(self.machine.now + wait, partial(self._start, slot))
+
+    def _stop_workers(self) -> None:
+        """When there is nothing more to do for them."""
+        for one in self.machine.running if len(self._over) == len(self.world.jobs) else ():
+            if one.worker is not None:
+                one.loop.call_soon(one.worker.stop)
 
     def _last(self, slot: int) -> str:
         said = [one.said for one in self.machine.processes if one.slot == slot]
         return " | ".join(said[-3:])
 
-    # ── faults ──
-
-    def _due(self, fault: WorldFault, slot: int, step: int) -> bool:
-        return fault.job == slot and fault.kind not in OF_COMMITS and fault.at <= step
-
-    def _happen(self, fault: WorldFault, process: SimulatedProcess) -> None:
-        if not process.alive or process.ended:
-            return
-        self._pending.remove(fault)
-        self.report.faults[fault.kind] += 1
-        machine, seconds = self.machine, max(0.0, fault.amount)
-        match fault.kind:
-            case "crash":
-                self._crash(process, "await")
-            case "stop":
-                process.stop(seconds)
-                machine.at(machine.now + seconds, partial(self.store.back, process, seconds))
-            case "cut_off":
-                process.cut_off(seconds)
-                machine.at(machine.now + seconds, partial(self.store.back, process, seconds))
-            case "jump":
-                process.clock.offset += fault.amount
-            case "blind":
-                process.blind_until = machine.now + seconds
-            case "full":
-                self.store.full_until = machine.now + seconds
-            case "busy":
-                self.store.busy_until = machine.now + seconds
-            case "interrupt":
-                if process.run is not None:
-                    process.loop.call_soon(process.run.pause, "interrupted")
-            case "order":
-                self._order(fault.job, fault.order)
-
-    def _crash(self, process: SimulatedProcess, place: str) -> None:
-        self.report.crashes[place] += 1
-        self.report.awaits.update(awaits_of(process))
-        process.kill()
-        self.machine.at(self.machine.now + 1.0, partial(self._start, process.slot))
+    # ── the operator ──
 
     def _order(self, job: int, order: str) -> None:
         """By another process, which has the store open too. Whoever paused a run, or switched a member
@@ -210,11 +196,10 @@ class Simulation:
         operator = SimulatedProcess(
             self.machine, OPERATOR + job, random.Random(self.rng.getrandbits(64))
         )
-        self.machine.processes.append(operator)
         operator.start(self._give(operator, self.world.jobs[job].name, order))
         undone = UNDONE.get(order, order)
         if undone in UNDONE.values():
-            self.machine.at(self.machine.now + 120.0, partial(self._order, job, undone))
+            self.machine.at(self.machine.now + 30.0, partial(self._order, job, undone))
 
     async def _give(self, operator: SimulatedProcess, name: str, order: str) -> None:
         what, _, value = order.partition(" ")
@@ -224,39 +209,19 @@ class Simulation:
             return
         try:
             run = store.read.find(name)
-            if run is not None and run.status in RESUMABLE:
-                now = operator.clock.now()
-                await store.write(GiveOrder(run.no, now, "operator", what, value))
+            if run is not None:
+                wanted = NewOrder("operator", what, value, within=30.0)  # type: ignore[arg-type]
+                await give_by(operator.clock, store, run, wanted)
         except FanfoldError as error:
             operator.said = str(error)
         finally:
             store.close()
 
-    def _committing(self, process: SimulatedProcess, facts: Any) -> None:
-        self._commits[process.slot] += 1
-        self._commit_fault("crash_before", process, facts)
 
-    def _committed(self, process: SimulatedProcess, facts: Any, answers: Any) -> None:
-        self.machine.trace = hash(
-            (self.machine.trace, len(facts), *(len(f.__struct_fields__) for f in facts))
-        )
-        self.invariants.committed(process, facts, answers)
-        self._commit_fault("crash_after", process, facts)
-
-    def _commit_fault(self, kind: str, process: SimulatedProcess, facts: list[Fact]) -> None:
-        slot, number = process.slot, self._commits[process.slot]
-        last = not self.report.crashes and slot == 0 and any(type(f) is CloseRun for f in facts)
-        for fault in self._pending:
-            if fault.kind == kind and fault.job == slot and (fault.at <= number or last):
-                self._pending.remove(fault)
-                break
-        else:
-            if not last or any(one.kind in OF_COMMITS and one.job == 0 for one in self._pending):
-                return
-        names = "+".join(sorted({type(fact).__name__ for fact in facts}))
-        self.report.faults[kind] += 1
-        self._crash(process, f"{kind.removeprefix('crash_')} commit of {names}")
-        raise ProcessKilled
+async def _approve(stage: Any) -> bool:
+    """Somebody who is asked takes a moment."""
+    await asyncio.sleep(0.2)
+    return True
 
 
-__all__ = ["RunStopped", "Simulation", "WorldReport", "simulate"]
+__all__ = ["Simulation", "WorldReport", "simulate"]

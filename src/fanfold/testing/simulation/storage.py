@@ -6,8 +6,9 @@ locks, which end with their process, or leases, which end by the clock.
 
 from __future__ import annotations
 
+import random
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from fanfold.journal.sqlite.log import Commits, Log
 from fanfold.journal.sqlite.store import JournalStore
 from fanfold.journal.sqlite.trouble import Statements
 from fanfold.journal.sqlite.unsaved import SideFile, is_kept
+from fanfold.testing.simulation.disk import PowerLoss, SimulatedDisk
 from fanfold.testing.simulation.machine import ProcessKilled, SimulatedProcess
 
 LEASE = 20.0
@@ -56,7 +58,9 @@ class SharedStore:
     """What outlives every process: the database, which attempts were marked as sent, who entered."""
 
     def __init__(self, db: sqlite3.Connection, *, leases: bool) -> None:
-        self.db = db
+        self.disk: SimulatedDisk | None = None
+        self._memory = db
+        self.before_power: set[str] = set()  # sessions that were entered before power was lost
         self.sent, self.leases = MemorySent(), leases
         self.sessions: dict[str, SimulatedProcess] = {}
         self.side_files: list[SimulatedSideFile] = []
@@ -65,6 +69,16 @@ class SharedStore:
             lambda process, facts: None
         )
         self.after_commit: Committed = lambda process, facts, answers: None
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        return self._memory if self.disk is None else self.disk.db
+
+    def lose_power(self, before: bytes, kind: PowerLoss, rng: random.Random) -> None:
+        """The marks of what was sent were never synced: they say nothing any more."""
+        assert self.disk is not None
+        self.disk.lose_power(before, kind, rng)
+        self.before_power.update(self.sessions)
 
     def lost(self, process: SimulatedProcess) -> bool:
         """Its lease has ended, by the clock of the store."""
@@ -124,6 +138,10 @@ class ProcessSent(MemorySent):
     def mark(self, attempt: int) -> None:
         check_lease(self._store, self._process)
         super().mark(attempt)
+
+    def unsent(self, attempts: Mapping[int, str]) -> tuple[int, ...]:
+        known = {n: one for n, one in attempts.items() if one not in self._store.before_power}
+        return super().unsent(known)
 
 
 def check_lease(store: SharedStore, process: SimulatedProcess) -> None:

@@ -1,0 +1,169 @@
+"""What goes wrong in a simulation: at a step of a process, at a commit, or at a place in our code."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from fanfold.journal.facts import CloseRun, Fact
+from fanfold.testing.simulation.invariants import Invariants
+from fanfold.testing.simulation.machine import ProcessKilled, SimulatedProcess
+from fanfold.testing.simulation.places import awaits_of
+from fanfold.testing.simulation.storage import SharedStore
+from fanfold.testing.simulation.world import (
+    OF_COMMITS,
+    OF_POWER,
+    OPERATOR,
+    WORKER,
+    World,
+    WorldFault,
+)
+
+AT_COMMITS = ("crash_before", "crash_after")
+
+
+@dataclass
+class WorldReport:
+    """What one world came to. `trace` is the same whenever the same world is carried out. `crashes`: between
+    two steps (`await`), or at a commit; `commits`: the facts of these commits; `awaits`: where tasks waited
+    that a crash ended."""
+
+    seed: int
+    trace: int = 0
+    steps: int = 0
+    crashes: Counter[str] = field(default_factory=Counter)
+    commits: Counter[str] = field(default_factory=Counter)
+    awaits: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    behaviours: Counter[str] = field(default_factory=Counter)
+    statuses: list[str] = field(default_factory=list)
+
+
+class WorldFaults:
+    """Those of one world that are still to come. `start`: a new process for a job; `order`: what an operator
+    wants of one."""
+
+    start: Callable[[int], None]
+    order: Callable[[int, str], None]
+
+    def __init__(
+        self, world: World, store: SharedStore, invariants: Invariants, report: WorldReport,
+        rng: random.Random,
+    ) -> None:  # fmt: skip
+        self._store, self._invariants, self._report, self._rng = store, invariants, report, rng
+        self._pending = list(world.faults)
+        self._steps, self._commits = Counter[int](), Counter[int]()
+        self._seen: set[str] = set()
+        self._log = b""  # of the disk, when the commit that is under way began
+        store.before_commit, store.after_commit = self._committing, self._committed
+
+    # ── at a step ──
+
+    def stepped(self, process: SimulatedProcess) -> None:
+        """After each step of a process: what is due."""
+        slot = process.slot
+        self._steps[slot] = step = self._steps[slot] + 1
+        if self._pending:
+            for fault in [one for one in self._pending if self._due(one, process, step)]:
+                self._happen(fault, process)
+
+    def _due(self, fault: WorldFault, process: SimulatedProcess, step: int) -> bool:
+        if fault.job != process.slot or fault.kind in OF_COMMITS:
+            return False
+        return self._there(fault, process) if fault.kind == "crash_at" else fault.at <= step
+
+    def _there(self, fault: WorldFault, process: SimulatedProcess) -> bool:
+        """One of its tasks waits where none of that file did before, for the `at`-th time."""
+        self._seen.update(one for one in awaits_of(process) if one.startswith(fault.order))
+        return len(self._seen) >= fault.at
+
+    def _happen(self, fault: WorldFault, process: SimulatedProcess) -> None:
+        if not process.alive or process.ended:
+            return
+        self._pending.remove(fault)
+        self._report.faults[fault.kind] += 1
+        machine, store, seconds = process.machine, self._store, max(0.0, fault.amount)
+        match fault.kind:
+            case "crash" | "crash_at":
+                self._crash(process, "await")
+            case "stop":
+                process.stop(seconds)
+                machine.at(machine.now + seconds, partial(store.back, process, seconds))
+            case "cut_off":
+                process.cut_off(seconds)
+                machine.at(machine.now + seconds, partial(store.back, process, seconds))
+            case "jump":
+                process.clock.offset += fault.amount
+            case "blind":
+                process.blind_until = machine.now + seconds
+            case "full":
+                store.full_until = machine.now + seconds
+            case "busy":
+                store.busy_until = machine.now + seconds
+            case "interrupt":
+                if process.run is not None:
+                    process.loop.call_soon(process.run.pause, "interrupted")
+            case "order":
+                self.order(fault.job, fault.order)
+
+    def _crash(self, process: SimulatedProcess, place: str) -> None:
+        self._report.crashes[place] += 1
+        self._report.awaits.update(awaits_of(process))
+        process.kill()
+        if not OPERATOR <= process.slot < WORKER:
+            process.machine.at(process.machine.now + 1.0, partial(self.start, process.slot))
+
+    # ── at a commit ──
+
+    def _committing(self, process: SimulatedProcess, facts: Any) -> None:
+        self._commits[process.slot] += 1
+        if self._store.disk is not None:
+            self._log = self._store.disk.log()
+        self._commit_fault("crash_before", process, facts)
+
+    def _committed(self, process: SimulatedProcess, facts: Any, answers: Any) -> None:
+        machine = process.machine
+        kinds = (len(fact.__struct_fields__) for fact in facts)
+        machine.trace = hash((machine.trace, len(facts), *kinds))
+        if self._store.disk is not None:
+            self._lose_power(process)
+        self._invariants.committed(process, facts, answers)
+        self._commit_fault("crash_after", process, facts)
+
+    def _lose_power(self, process: SimulatedProcess) -> None:
+        """If that is due now: in the middle of this commit. Every process ends; the machine comes back."""
+        number = self._commits[process.slot]
+        for fault in self._pending:
+            if fault.kind in OF_POWER and fault.job == process.slot and fault.at <= number:
+                break
+        else:
+            return
+        self._pending.remove(fault)
+        self._report.faults[fault.kind] += 1
+        kind: Any = fault.kind
+        for one in tuple(process.machine.running):
+            self._crash(one, "in mid-commit")
+        self._store.lose_power(self._log, kind, self._rng)
+        self._invariants.lost_power(kind)
+        raise ProcessKilled
+
+    def _commit_fault(self, kind: str, process: SimulatedProcess, facts: list[Fact]) -> None:
+        """Where nothing was killed until job 0 closes, that commit is one of its kind."""
+        slot, number = process.slot, self._commits[process.slot]
+        last = not self._report.crashes and slot == 0 and any(type(f) is CloseRun for f in facts)
+        for fault in self._pending:
+            if fault.kind == kind and fault.job == slot and (fault.at <= number or last):
+                self._pending.remove(fault)
+                break
+        else:
+            if not last or any(one.kind in AT_COMMITS and one.job == 0 for one in self._pending):
+                return
+        self._report.faults[kind] += 1
+        where = kind.removeprefix("crash_")
+        self._report.commits.update({f"{where} {type(fact).__name__}" for fact in facts})
+        self._crash(process, f"{where} a commit")
+        raise ProcessKilled
