@@ -34,7 +34,7 @@ from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.outcome import PASS, Verdict, fail
 from fanfold.work.task import Budget
-from tests.flow.children import child, finished
+from tests.flow.children import Child, child, finished
 from tests.flow.crash_child import PRICE, Job, answered, carried_out, progress, scene_of
 from tests.flow.simulation import (
     Camera,
@@ -47,6 +47,7 @@ from tests.flow.simulation import (
     play,
     words,
 )
+from tests.waiting import wait_until
 
 ITEMS = 40
 
@@ -167,6 +168,47 @@ def test_killed_again_and_again_it_still_gets_done(server: RunningServer, tmp_pa
     assert told.receipt.maybe_paid_twice == attempts(tmp_path, "in_doubt") == lost
     server.wait_idle()
     assert ITEMS <= sum(counts(server.books(), items)) <= ITEMS + lost
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(50))
+def test_a_thousand_kills(server: RunningServer, tmp_path: Path, seed: int) -> None:
+    """Twenty in each of fifty runs: by its own hand right after a commit, or from outside at a moment of
+    chance. What is durable at one of them is never asked for again."""
+    random = Random(seed)
+    items = [f"thousand {seed} {n}." for n in range(3 * ITEMS)]
+    job = Job(
+        store=str(tmp_path), url=server.url, items=items, concurrency=random.choice((1, 2, 4))
+    )
+    durable_at: list[tuple[int, set[str]]] = []  # after so many calls
+    while len(durable_at) < 20:
+        point = (progress(tmp_path) if durable_at else 0) + random.randint(0, 6)
+        own, resume = random.random() < 0.5, bool(durable_at)
+        running = child(msgspec.structs.replace(job, die_at=point if own else None, resume=resume))
+        if not own:
+            wait_until(lambda running=running, point=point: is_so_far(running, tmp_path, point))
+            running.process.kill()
+        assert finished(running) is None
+        server.wait_idle()
+        known = durable(tmp_path, items) if progress(tmp_path) else set()
+        durable_at.append((server.totals().asked, known))
+    told = finished(child(msgspec.structs.replace(job, resume=True)))
+    assert told is not None and told.receipt is not None
+    assert outcomes(told.receipt) == {"passed": len(items)}
+    assert told.receipt.maybe_paid_twice == attempts(tmp_path, "in_doubt")
+    asked = [entry.prompt.removeprefix("Say ") for entry in server.books().asked]
+    for calls, known in durable_at:
+        assert known.isdisjoint(asked[calls:])
+    mine = sum(text in set(items) for text in asked)
+    assert len(items) <= mine <= len(items) + told.receipt.maybe_paid_twice
+
+
+def is_so_far(running: Child, store: Path, point: int) -> bool:
+    try:
+        return progress(store) >= point
+    except sqlite3.OperationalError:  # it is just being made
+        assert running.process.is_alive()
+        return False
 
 
 # ── the same content again ───────────────────────────────────────────────────────────────────

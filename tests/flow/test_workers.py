@@ -386,3 +386,34 @@ def test_random_faults_of_workers_runs_and_database_cost_nothing_twice(
     assert (receipt["passed"], len(asked), min(asked.values())) == (items, items, 1)
     assert asked.total() <= items + receipt["maybe_paid_twice"]
     assert receipt["cost_usd"] <= 100.0
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(20))
+def test_two_hundred_kills_of_workers_and_runs_cost_nothing_twice(
+    database: PostgresServer, model: RunningServer, tmp_path: Path, seed: int
+) -> None:
+    """Ten for each seed, while two workers and a run are at work."""
+    random, items = Random(1000 + seed), 200
+    machines = Machines(database.place(), model.url, tmp_path, items)
+    resume = ("resume", "talk", "--store", machines.place, "--json")
+    with ExitStack() as stack:
+        workers = [stack.enter_context(machines.worker(name)) for name in ("one", "two")]
+        for worker in workers:
+            worker.until_it_says("takes asks for m")
+        run = stack.enter_context(started(machines.run, "run", *machines.words))
+        for share in range(15, 165, 15):
+            wait_until(lambda least=share: len(machines.asked(model)) >= least)
+            if random.random() < 0.5:
+                workers.pop(0).process.kill()
+                workers.append(stack.enter_context(machines.worker(f"next{share}")))
+            else:
+                run.process.kill()
+                run.process.wait()
+                run = stack.enter_context(started(machines.run, *resume))
+        ended = run.end()
+    assert ended.code == 0, ended
+    receipt, asked = ended.receipt, machines.asked(model)
+    assert (receipt["passed"], len(asked), min(asked.values())) == (items, items, 1)
+    assert asked.total() <= items + receipt["maybe_paid_twice"]
+    assert receipt["cost_usd"] <= 100.0
