@@ -23,8 +23,7 @@ OpenQueue = Callable[[Callable[[str], None]], Queue]
 
 class MemberSource(Protocol):
     """The members at hand: their traits without building them, and one built when it is needed.
-    `given`: those that a script made and handed over, which may be used though they are paid.
-    `open_queue`: to those that workers ask, where that is not the place of the store or the roster."""
+    `given`: those that a script made and handed over, which may be used though they are paid."""
 
     @property
     def traits(self) -> Mapping[str, Traits]: ...
@@ -35,9 +34,6 @@ class MemberSource(Protocol):
     @property
     def given(self) -> frozenset[str]: ...
 
-    @property
-    def open_queue(self) -> OpenQueue | None: ...
-
     def build(self, id: str) -> Member: ...
 
 
@@ -47,13 +43,7 @@ _ALLOWED = RosterSettings(allow_paid=True)
 class GivenMembers:
     """Members made by hand, for scripts and tests. Those who are handed over may be used."""
 
-    def __init__(
-        self,
-        *members: Member,
-        settings: RosterSettings = _ALLOWED,
-        open_queue: OpenQueue | None = None,
-    ) -> None:
-        self.open_queue = open_queue
+    def __init__(self, *members: Member, settings: RosterSettings = _ALLOWED) -> None:
         self._members: dict[str, Member] = {}
         for member in members:
             if (id := member.traits.id) in self._members:
@@ -66,11 +56,18 @@ class GivenMembers:
         return self._members[id]
 
 
+class QueuedMembers(GivenMembers):
+    """The same, with the queue to those of them that workers ask, wherever it is."""
+
+    def __init__(self, open_queue: OpenQueue, *members: Member) -> None:
+        super().__init__(*members)
+        self.open_queue = open_queue
+
+
 class ListedMembers:
     """The members of a roster file, built when they are needed."""
 
     given: frozenset[str] = frozenset()
-    open_queue: OpenQueue | None = None
 
     def __init__(
         self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None,
@@ -111,8 +108,6 @@ class ListedMembers:
 class ScriptMembers:
     """The members of a script: those of its roster, and those that it made itself, beside them or in
     their place."""
-
-    open_queue: OpenQueue | None = None
 
     def __init__(self, listed: MemberSource, *made: MemberSource, settings: RosterSettings) -> None:
         self.settings = settings

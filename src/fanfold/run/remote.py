@@ -14,7 +14,7 @@ from fanfold.journal.places import scheme_of
 from fanfold.members.kinds import WORKERS
 from fanfold.run.executor import LocalExecutor
 from fanfold.run.hosts import HostGroup
-from fanfold.run.member_sources import MemberSource
+from fanfold.run.member_sources import MemberSource, QueuedMembers
 from fanfold.run.queue_client import QueueClient
 from fanfold.run.ray import RayClient
 from fanfold.work.ask import Reply
@@ -62,7 +62,7 @@ class PlacedExecutor(LocalExecutor):
 
     def __init__(self, store: str, source: MemberSource) -> None:
         super().__init__()
-        self._place, self._open_queue = source.settings.queue or store, source.open_queue
+        self._place, self._source = source.settings.queue or store, source
         self._remotes: dict[SshHosts | None, Remote] = {}
         self._placed: dict[str, tuple[Traits, Remote]] = {}
 
@@ -103,8 +103,8 @@ class PlacedExecutor(LocalExecutor):
             return HostGroup(traits.hosts)
         if scheme_of(self._place) == "ray":
             return RayClient(self._place)
-        if self._open_queue is not None:
-            return QueueClient(self._open_queue)
+        if isinstance(self._source, QueuedMembers):
+            return QueueClient(self._source.open_queue)
         if not opening.server(self._place):
             raise BadInput(
                 f"member {traits.id} is `at: workers`, and the store {self._place} is not on PostgreSQL;"

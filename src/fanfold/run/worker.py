@@ -24,7 +24,7 @@ from fanfold.journal import opening
 from fanfold.journal.queue import KEPT_DAYS, TakenAsk, WorkerOffer
 from fanfold.members.agents.mirror import Followed
 from fanfold.run.executor import LocalExecutor
-from fanfold.run.member_sources import MemberSource
+from fanfold.run.member_sources import MemberSource, OpenQueue, QueuedMembers
 from fanfold.work.ask import Reply
 from fanfold.work.member import Request, tell_nobody
 from fanfold.work.wire import (
@@ -59,7 +59,9 @@ class Worker:
         self._changed, self._stopping = asyncio.Event(), False
         self._next_look = 0.0
         self._fenced: StoreFenced | None = None
-        opened = source.open_queue or partial(opening.open_queue, options.queue)
+        opened: OpenQueue = partial(opening.open_queue, options.queue)
+        if isinstance(source, QueuedMembers):
+            opened = source.open_queue
         self._queue = opened(self._heard)
         self._executor = LocalExecutor()
         self.members = self._offered(source)

@@ -223,8 +223,6 @@ class StandInMembers:
 
     given = frozenset[str]()
 
-    open_queue = None
-
     def __init__(self, premise: Premise, world: SimulatedWorld) -> None:
         self._unopened = UnopenedMembers(
             premise.roster, premise.folder, allow_paid=premise.allow_paid

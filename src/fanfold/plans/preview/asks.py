@@ -62,8 +62,6 @@ class UnopenedMembers:
     """The members of a roster, built as far as a preview needs them: no key is looked up, and no
     function is imported."""
 
-    open_queue = None
-
     def __init__(self, roster: Roster, folder: Path, *, allow_paid: bool) -> None:
         self._roster, self._folder = roster, folder
         self.settings, self.given = roster.settings.with_options(allow_paid), frozenset[str]()

@@ -10,7 +10,7 @@ from typing import Any
 
 from fanfold.errors import FanfoldError
 from fanfold.journal.contract import Store
-from fanfold.run.member_sources import GivenMembers
+from fanfold.run.member_sources import QueuedMembers
 from fanfold.run.open import carried_out, record_of
 from fanfold.run.orders import NewOrder, give_by
 from fanfold.run.run import Run
@@ -124,7 +124,7 @@ class Simulation:
             retry_in_doubt=None if process.may_repeat else frozenset(),
         )  # fmt: skip
         record = await record_of(store, job.name, budget, process.clock)
-        source = GivenMembers(*members, open_queue=partial(ProcessQueue, self.queue, process))
+        source = QueuedMembers(partial(ProcessQueue, self.queue, process), *members)
         process.run = run = Run(store, record, source, settings, process.clock)
         async with carried_out(run):
             await carry_job(Shape(run, job, more, self.world, self._read))
@@ -136,7 +136,7 @@ class Simulation:
             for one in self.world.services
             if one.kind == "workers"
         ]
-        source = GivenMembers(*members, open_queue=partial(ProcessQueue, self.queue, process))
+        source = QueuedMembers(partial(ProcessQueue, self.queue, process), *members)
         options = WorkerOptions(queue=str(PLACE), slots=2)
         process.worker = Worker(source, options, lambda line: None)
         try:
