@@ -4,7 +4,7 @@
 `fanfold run plan.yaml`, which paused after five of eight calls. `c4ce8d3.db.gz` was made in the same way by
 that commit, in /tmp/made-by-main. It has a second run, written by a script: an attempt that died, hedges
 of it, one that was cancelled before it was sent; and one whose end is in a side file, `c4ce8d3.facts.gz`.
-`schema-25.db.gz` has the 25 migrations of its time, and was made in /tmp/made-by-schema-25.
+`schema-26.db.gz` has the 26 migrations of its time, and was made in /tmp/made-by-schema-26.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fanfold.journal.opening import open_store
 from tests.faces.cli import fanfold
 
 MADE_IN = {"0.1.0": b"/tmp/made-by-0.1.0", "c4ce8d3": b"/tmp/made-by-main",
-           "schema-25": b"/tmp/made-by-schema-25"}  # fmt: skip
+           "schema-26": b"/tmp/made-by-schema-26"}  # fmt: skip
 STORES = Path(__file__).parents[1] / "data" / "stores"
 ROSTER = """\
 members:
