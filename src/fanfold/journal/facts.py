@@ -181,8 +181,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     `queue`: what it is put into; "" when this process asks itself. `apart`: how the reply to several items
     that comes out of it is taken apart, should another process get it.
     `unplaced`: its reply does not end its item, as a vote. `discards`: recorded replies, by row, that are
-    damaged and asked for again at the operator's word; they serve nobody, and count as maybe paid twice.
-    `budgets`: of all processes of the run.
+    damaged and asked for again at the operator's word; they count as maybe paid twice. `budgets`: of the run.
     """
 
     run: int
