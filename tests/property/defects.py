@@ -70,7 +70,7 @@ DEFECTS = (
     Defect("a claim does not look for replies", "fanfold.journal.decide:claim",
            "if replies and (known :=", "if False and (known :="),
     Defect("what is sent is not marked", "fanfold.run.attempt:Attempt.ask",
-           "self._ctx.store.sent.mark(self.number)", "pass"),
+           "ctx.store.sent.mark(self.number)", "pass"),
     Defect("a repeated doubt is not recorded", "fanfold.journal.sqlite.attempts:start",
            "if repeated:", "if False:"),
     Defect("a holder that lives counts as dead", "fanfold.run.carry:Obtain._wait_for",
