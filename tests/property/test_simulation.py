@@ -175,6 +175,17 @@ def test_the_failed_vote_of_an_agent_that_was_taken_over_does_not_end_its_item()
     assert simulate(World(1533, (job,), services, (crash,))).faults["crash"] == 1
 
 
+def test_a_batch_that_is_followed_by_a_run_without_its_lease_ends_quietly() -> None:
+    """Nobody heard of the end of its task, but for a line that Python prints about it."""
+    services = (SimulatedService("one"), SimulatedService("two", kind="batch"))
+    faults = (
+        WorldFault("crash_at", at=2, order="run/adopt.py"),
+        WorldFault("cut_off", at=59, amount=25.0),
+    )
+    world = World(24022, (WorldJob(items=1, batch=True),), services, faults, leases=True)
+    assert simulate(world).faults["cut_off"] == 1
+
+
 # ── the disk ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -11,7 +11,15 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from fanfold.clock import Clock
-from fanfold.errors import MemberError, RateLimited, StoreError, Terminal, TimedOut, Transient
+from fanfold.errors import (
+    MemberError,
+    RateLimited,
+    RunStopped,
+    StoreError,
+    Terminal,
+    TimedOut,
+    Transient,
+)
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.submissions import (
@@ -174,7 +182,7 @@ class Submission:
             self._leave(str(left))
         except MemberError as error:
             self._fail(error)
-        except StoreError as error:
+        except (StoreError, RunStopped) as error:
             self._leave(str(error))
         except Exception as error:
             self._leave(f"its batch cannot be followed: {error!r}")

@@ -124,7 +124,8 @@ class Invariants:
             self.broken(f"asked again although its reply is durable: {call.prompt!r}")
 
     def _not_twice(self, call: SentCall, hedge_of: int | None, held: bool) -> None:
-        """Nobody else asks the same just now; what is in doubt is repeated on record."""
+        """Nobody else asks the same just now; what is in doubt is repeated on record. A hedge is on record
+        as one: it may leave a queue when the attempt that it follows has ended in doubt."""
         busy = 0
         for other in self._books.calls:
             if other is call or other.forgotten or other.kind == "free":
@@ -144,7 +145,7 @@ class Invariants:
             open = not other.done and other.process.alive and not other.process.disturbed
             if open and hedge_of != other.attempt and state == "started":
                 self.broken(f"asked twice at once: attempts {other.attempt} and {call.attempt}")
-            if state == "in_doubt" and not again:
+            if state == "in_doubt" and not again and hedge_of != other.attempt:
                 self.broken(f"attempt {other.attempt} is in doubt and is repeated in silence")
             if state == "in_doubt" and not call.process.may_repeat and held:
                 self.broken(f"attempt {other.attempt} is in doubt and held, but repeated")
