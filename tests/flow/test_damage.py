@@ -218,7 +218,16 @@ def test_a_store_without_checksums_opens_and_its_replies_are_reused(memory_path:
     change(memory_path, "drop table beats")
     change(memory_path, "drop table prompts")
     change(memory_path, "drop index attempts_submitted")
-    for column in ("hedge_of", "lost", "queue", "shared", "saved", "shard", "submission"):
+    for column in (
+        "hedge_of",
+        "lost",
+        "queue",
+        "shared",
+        "saved",
+        "shard",
+        "submission",
+        "unplaced",
+    ):
         change(memory_path, f"alter table attempts drop column {column}")
     change(memory_path, "drop table log")
     change(memory_path, "drop index outcomes_notable")
@@ -230,7 +239,8 @@ def test_a_store_without_checksums_opens_and_its_replies_are_reused(memory_path:
     change(memory_path, "drop table waits")
     change(memory_path, "alter table runs drop column tags")
     change(memory_path, "drop table attached")
-    change(memory_path, "drop table submissions")
+    for table in ("submissions", "sharers", "divisions", "ranges"):
+        change(memory_path, f"drop table {table}")
     change(memory_path, f"pragma user_version = {names().index('checksums')}")
     receipt = play(replace(scene, name="later"))
     assert (receipt.status, receipt.result, len(provider.sent)) == ("complete", truth, 5)

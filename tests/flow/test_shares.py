@@ -19,7 +19,9 @@ from tests.faces.project import PRICE, write_items, write_project
 from tests.flow.share_processes import ShareProcess, StoreRows, end_everyone
 from tests.waiting import wait_until
 
-ITEMS, SLOTS = 360, 12
+ITEMS, SLOTS = 960, 12
+"""More than three processes take before they have an answer, and those that are answered meanwhile:
+there is something left for the last one that joins, however late."""
 RUN = ("run", "plan.yaml", "--shares", "1", "--allow-paid", "--json", "--quiet")
 MOST = 1.2  # dollars that one call may cost
 EXPECTED = " / ".join(f"Say word {n}" for n in range(ITEMS))

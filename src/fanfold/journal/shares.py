@@ -175,6 +175,7 @@ def wanted_portion(sharers: list[Sharer], session: str, seats: int) -> Portion:
 
 
 def range_size(remaining: int, sharers: int, unit: int) -> int:
-    """The less is left, the smaller: so all end at about the same time."""
-    size = max(LEAST, min(MOST, remaining // (2 * max(1, sharers))))
+    """The less is left, the smaller: so all end at about the same time. The first of all leaves most for
+    those who join later."""
+    size = max(LEAST, min(MOST, remaining // (4 * max(2, sharers))))
     return min(remaining, -(-size // unit) * unit)
