@@ -36,11 +36,17 @@ class Together:
     """A project, its store, and the processes that carry its run out. Nothing is answered before `go`."""
 
     def __init__(
-        self, folder: Path, place: str, model: RunningServer, items: int = ITEMS, slots: int = SLOTS
+        self,
+        folder: Path,
+        place: str,
+        model: RunningServer,
+        items: int = ITEMS,
+        slots: int = SLOTS,
+        rpm: int = 10 * RPM,
     ) -> None:
         self.folder, self.place, self.model = folder / "project", place, model
         write_project(self.folder, model.url, items=items, concurrency=slots)
-        limits = f"concurrency: {slots}, rpm: {RPM}"
+        limits = f"concurrency: {slots}, rpm: {rpm}"
         roster = self.folder / "roster.yaml"
         roster.write_text(roster.read_text().replace("concurrency: 8", limits))
         self.rows = StoreRows(place)
@@ -238,7 +244,7 @@ def test_four_processes_use_a_rate_that_is_enforced_to_nine_tenths(
     with running_server(
         tmp_path / "books.jsonl", script=script, price=PRICE, latency_ms=50.0
     ) as model:
-        together = Together(tmp_path, postgres.server().place(), model, many, 256)
+        together = Together(tmp_path, postgres.server().place(), model, many, 256, RPM)
         started = together.start(4, *RUN, "--budget", "900")
         if killed:
             wait_until(lambda: len(together.rows.sharers()) == 4)

@@ -50,7 +50,7 @@ class Dispatch:
         self._outer: dict[tuple[str, str], SharedBudget] = {}  # of runs, that refused a claim
         self.queues = Queues()
         self.claimed: deque[tuple[Grant, asyncio.Future[bool]]] = deque()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         self._turn = 0
         self._poke_due = False
         self.reserved_ahead = 0  # nano-dollars, for calls that are not sent yet
@@ -361,15 +361,15 @@ class Dispatch:
 
     def _poke_at(self, name: str, until: float) -> None:
         """Once for each name, at the earliest time. Trap: a timer may ring a little too soon; then it
-        is set again."""
+        is set again. Another: what uvloop gives for less than a millisecond does not know its time."""
         loop = asyncio.get_running_loop()
         when = loop.time() + max(0.0, until - self._now())
-        timer = self._timers.get(name)
-        if timer is not None:
-            if timer.when() <= when:
+        if (known := self._timers.get(name)) is not None:
+            earlier, timer = known
+            if earlier <= when:
                 return
             timer.cancel()
-        self._timers[name] = loop.call_at(when, self._rang, name)
+        self._timers[name] = when, loop.call_at(when, self._rang, name)
 
     def _rang(self, name: str) -> None:
         del self._timers[name]
