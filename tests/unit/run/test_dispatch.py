@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from random import Random
 
 import msgspec
@@ -15,6 +16,7 @@ from fanfold.run.demand import Candidate, Demand, StepState
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.grant import Grant, NobodyLeft, Unfunded
 from fanfold.run.limits import Limits
+from fanfold.run.loop import run_sync
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply
@@ -423,3 +425,21 @@ def test_one_claimed_ahead_waits_for_its_members_rate() -> None:
         return clock.monotonic() - began
 
     assert run_virtual(main) > 5.0
+
+
+def test_a_wait_of_less_than_a_millisecond_does_not_stop_a_run() -> None:
+    """What uvloop gives for one is no timer, and does not know its time."""
+
+    async def main() -> float:
+        begun = time.monotonic()
+        desk = Desk(traits("a", limits=MemberLimits(concurrency=64, rpm=120_000)), concurrency=64)
+        desk.dispatch = Dispatch(desk.limits, lambda: time.monotonic() - begun)
+
+        async def work() -> None:
+            for _ in range(60):
+                desk.dispatch.settle(await desk.admitted(), Amount(calls=1))
+
+        await asyncio.gather(*[work() for _ in range(60)])
+        return desk.run.calls
+
+    assert run_sync(main()) == 3600
