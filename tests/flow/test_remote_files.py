@@ -3,6 +3,7 @@ The agent is a stand-in; the machines share only the database, or a connection o
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -238,7 +239,8 @@ def test_workers_of_a_fleet_elsewhere_are_handled_as_those_here(
     if machines.place:
         stack.enter_context(machines.worker("fleet.json"))
     with started(root, "run", ".", "--json", *machines.words) as run:
-        run.until(lambda: "~$0.0006 / $1.00" in shown("status", "work", "-v"))
+        live = re.compile(r"^wait +RUNNING .* ~\$0\.00\d+ / \$1\.00", re.MULTILINE)
+        run.until(lambda: live.search(shown("status", "work", "-v")) is not None)
         assert "its program has the message" in shown("tell", "work", "wait", "Mind the gap.")
         run.until(lambda: heard.exists() and "Done: 2" in shown("status", "work"))
         pid = int(child.read_text())
