@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import MemberError
-from fanfold.members.agents.agent import Agent, AgentFolders
+from fanfold.members.agents.agent import Agent
+from fanfold.members.agents.agent_files import AgentFolders
 from fanfold.members.agents.codex import Codex
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.worker import read_host

@@ -17,7 +17,8 @@ import pytest
 
 from fanfold.errors import AlreadyRunning
 from fanfold.members.agents import hosting
-from fanfold.members.agents.agent import Agent, AgentFolders
+from fanfold.members.agents.agent import Agent
+from fanfold.members.agents.agent_files import AgentFolders
 from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.hosting import Host, find, start
