@@ -122,17 +122,19 @@ def environment(folder: Path, more: dict[str, str] | None = None) -> dict[str, s
     return {**clean, "PYTHONPATH": str(SRC), **(more or {})}
 
 
-WARM = Warm(environment(Path("/")))
-WEB = Warm(environment(Path("/")), "fanfold.faces.ui.session", "fanfold.faces.serve.session")
+WARM = Warm(
+    "commands", environment(Path("/")), "fanfold.faces.ui.session", "fanfold.faces.serve.session",
+    "fanfold.fleet.supervisor",
+)  # fmt: skip
 MCP = Warm(
-    environment(Path("/")), "fanfold.faces.mcp.http", "fanfold.faces.mcp.server",
+    "mcp", environment(Path("/")), "fanfold.faces.mcp.http", "fanfold.faces.mcp.server",
     "fanfold.faces.mcp.tools",
 )  # fmt: skip
 
 
 def warm_for(words: tuple[str, ...]) -> Warm:
-    """What serves has more to import than other commands have."""
-    return {"mcp": MCP, "serve": WEB, "ui": WEB}.get(words[0], WARM)
+    """What serves MCP has more to import than other commands have, or starts one that does."""
+    return MCP if words[:1] == ("mcp",) else WARM
 
 
 @contextmanager

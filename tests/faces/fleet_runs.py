@@ -258,7 +258,13 @@ async def orphaned(lab: Lab) -> dict[str, Any]:
     await until(lambda: not alive(pid))
     living = {id: alive(fleet.program(id)) for id in ("slow", "slow-codex")}
     crashed = (await fleet.status())["status"]
-    resumed = await fleet.fanfold("resume", str(fleet.root), "--json")
+    resuming = asyncio.create_task(fleet.fanfold("resume", str(fleet.root), "--json"))
+    while not resuming.done() and (await fleet.status())["status"] != "running":
+        await asyncio.sleep(0.1)
+    while not resuming.done():
+        lab.server.release()
+        await asyncio.sleep(0.1)
+    resumed = await resuming
     sessions = {id: fleet.session(id) for id in fleet.ids}
     return {
         "living": living, "crashed": crashed, "resumed": resumed.code,

@@ -28,7 +28,7 @@ def works(asked: Asked) -> Says:
         case "parents":
             return _read_parents(asked, text)
         case "slowly":
-            return _written(asked, text, latency=6.0)
+            return _written(asked, text, latency=3600.0)  # until it is released
         case "spend" if CONTINUE in text:
             return Says(text=f"Continued after {_results(asked)} tools.", usage=LONG)
         case "spend":

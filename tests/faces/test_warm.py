@@ -19,7 +19,7 @@ import locale, os, signal, stat, sys
 def shout(item):
     return {
         "folder": os.getcwd(), "environment": dict(os.environ), "path": sys.path,
-        "words": sys.argv, "program": sys.executable, "main": sys.modules["__main__"].__spec__.name,
+        "words": sys.argv, "main": sys.modules["__main__"].__spec__.name,
         "encodings": [sys.stdout.encoding, sys.getfilesystemencoding(), locale.getencoding()],
         "streams": [stat.S_IFMT(os.fstat(n).st_mode) for n in (0, 1, 2)],
         "buffers": [sys.stdout.line_buffering, sys.stderr.line_buffering],

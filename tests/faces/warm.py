@@ -12,13 +12,24 @@ import socket
 import subprocess
 import sys
 import tempfile
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.faces import warm_client
+from tests.faces.warm_child import PYTHON
 
 CHILD = Path(__file__).with_name("warm_child.py")
+AS_PYTHON = """\
+#!/bin/sh
+case "$1 $2 $3 $4" in
+  "-P -m fanfold mcp") door={folder}/mcp;;
+  "-P -m fanfold "* | "-P -m fanfold.fleet.supervisor "*) door={folder}/commands;;
+esac
+test -S "$door" && exec {python} -I -S {client} "$door" "$@"
+exec {python} "$@"
+"""
+"""What forks take for Python: where they start a `fanfold`, it is forked too."""
 
 
 class Call(NamedTuple):
@@ -65,11 +76,22 @@ class Fork:
             self.returncode = warm_client.number(self._link)
 
 
+@cache
+def doors() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    program, client = shlex.quote(sys.executable), shlex.quote(warm_client.__file__)
+    shim = folder / PYTHON
+    shim.write_text(AS_PYTHON.format(folder=folder, python=program, client=client))
+    shim.chmod(0o755)
+    return folder
+
+
 class Warm:
     """It starts when it is first needed, with these modules imported beside those of all commands."""
 
-    def __init__(self, env: dict[str, str], *modules: str) -> None:
-        self._env, self._modules = env, modules
+    def __init__(self, name: str, env: dict[str, str], *modules: str) -> None:
+        self._name, self._env, self._modules = name, env, modules
 
     def start(self, call: Call) -> Fork:
         with (
@@ -77,7 +99,7 @@ class Warm:
             call.out.open("wb") as out,
             call.err.open("wb") as err,
         ):
-            streams = (nothing.fileno(), out.fileno(), err.fileno())
+            streams = {0: nothing.fileno(), 1: out.fileno(), 2: err.fileno()}
             link = warm_client.hand_over(
                 self.address, str(call.folder), call.words, call.env, streams
             )
@@ -103,17 +125,12 @@ class Warm:
 
     @cached_property
     def address(self) -> str:
-        folder = tempfile.mkdtemp(prefix="warm-")
-        address = f"{folder}/door"
+        address = str(doors() / self._name)
         process = subprocess.Popen(
             [sys.executable, str(CHILD), address, *self._modules], env=self._env,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
 
-        def end() -> None:
-            process.communicate()  # it ends when nobody can ask any more
-            shutil.rmtree(folder, ignore_errors=True)
-
-        atexit.register(end)
+        atexit.register(process.communicate)  # it ends when nobody can ask any more
         return address

@@ -8,6 +8,7 @@ streams, and ends as an interpreter does.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -25,10 +26,22 @@ from fanfold.faces.cli.main import COMMANDS
 
 
 class Wanted(NamedTuple):
+    """`given` are to have the numbers `handles`. `leads`: in a session of its own; `safe`: it imports
+    nothing from its folder; `tied`: it is killed when whoever asked for it is gone."""
+
     folder: str
     words: list[str]
     env: dict[str, str]
-    streams: list[int]
+    handles: list[int]
+    given: list[int]
+    module: str = "fanfold"
+    leads: bool = False
+    safe: bool = False
+    tied: bool = False
+
+
+MOST_HANDLES = 16
+PYTHON = "python"  # beside the door: what a fork takes for Python
 
 
 def wait_for_work(address: str, modules: list[str]) -> Wanted | None:
@@ -55,16 +68,19 @@ def wait_for_work(address: str, modules: list[str]) -> Wanted | None:
 def forked(link: socket.socket) -> Wanted:
     """A process that waits for the one to be, and tells of it; here is the one to be."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    size, streams, _, _ = socket.recv_fds(link, 4, 3)
-    folder, words, env = json.loads(link.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL))
+    size, given, _, _ = socket.recv_fds(link, 4, MOST_HANDLES)
+    said = json.loads(link.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL))
+    wanted = Wanted(**said, given=given)
     number = os.fork()
     if number == 0:
         link.close()
-        return Wanted(folder, words, env, streams)
-    for handle in streams:
+        return wanted
+    for handle in given:
         os.close(handle)
     try:
         _tell(link, number)
+        if wanted.tied and select.select([link, os.pidfd_open(number)], [], [])[0] == [link]:
+            os.kill(-number if wanted.leads else number, signal.SIGKILL)
         _tell(link, os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
     finally:
         os._exit(0)
@@ -76,15 +92,22 @@ def _tell(link: socket.socket, number: int) -> None:
 
 def become(wanted: Wanted) -> None:
     """The streams first: from here on nothing of this reaches whoever asked for it."""
-    for handle, given in enumerate(wanted.streams):
-        os.dup2(given, handle)
+    free = max(*wanted.handles, *wanted.given) + 1
+    moved = [fcntl.fcntl(given, fcntl.F_DUPFD, free) for given in wanted.given]
+    for given in wanted.given:
         os.close(given)
+    for number, given in zip(wanted.handles, moved, strict=True):
+        os.dup2(given, number)
+        os.close(given)
+    if wanted.leads:
+        os.setsid()
     os.chdir(wanted.folder)
     os.environ.clear()
     os.environ.update(wanted.env)
     time.tzset()
-    sys.path[0] = wanted.folder
-    sys.argv = ["fanfold", *wanted.words]
+    sys.path[:1] = [] if wanted.safe else [wanted.folder]
+    sys.argv = [wanted.module, *wanted.words]
+    sys.executable = os.path.join(os.path.dirname(sys.orig_argv[2]), PYTHON)
 
 
 def leave(code: Any) -> None:
@@ -102,6 +125,6 @@ if __name__ == "__main__":
     if wanted is not None:
         become(wanted)
         try:
-            runpy.run_module("fanfold", run_name="__main__", alter_sys=True)
+            runpy.run_module(wanted.module, run_name="__main__", alter_sys=True)
         except SystemExit as over:
             leave(over.code)

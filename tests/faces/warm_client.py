@@ -12,16 +12,20 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def hand_over(
-    address: str, folder: str, words: Sequence[str], env: Mapping[str, str], streams: Sequence[int]
-) -> socket.socket:
-    """What comes back are two numbers: that of the process, and its exit code."""
+    address: str, folder: str, words: Sequence[str], env: Mapping[str, str],
+    handles: Mapping[int, int], **more: Any,
+) -> socket.socket:  # fmt: skip
+    """What comes back are two numbers: that of the process, and its exit code. `handles`: which of ours
+    it has under which number. `more` is of `warm_child.Wanted`."""
     link = socket.socket(socket.AF_UNIX)
     link.connect(address)
-    said = json.dumps([folder, list(words), dict(env)]).encode()
-    socket.send_fds(link, [len(said).to_bytes(4, "big")], streams)
+    wanted = {"folder": folder, "words": list(words), "env": dict(env), "handles": list(handles)}
+    said = json.dumps(wanted | more).encode()
+    socket.send_fds(link, [len(said).to_bytes(4, "big")], list(handles.values()))
     link.sendall(said)
     return link
 
@@ -32,8 +36,31 @@ def number(link: socket.socket) -> int:
     return int.from_bytes(said, "big", signed=True)
 
 
+def is_open(handle: int) -> bool:
+    """The one that lists them is closed by now."""
+    try:
+        os.fstat(handle)
+    except OSError:
+        return False
+    return True
+
+
 def main() -> None:
-    with hand_over(sys.argv[1], os.getcwd(), sys.argv[2:], os.environ, (0, 1, 2)) as link:
+    """`warm_client.py ADDRESS WORDS`, or `warm_client.py ADDRESS -P -m MODULE WORDS`."""
+    address, *words = sys.argv[1:]
+    safe = words[:2] == ["-P", "-m"]
+    module, words = (words[2], words[3:]) if safe else ("fanfold", words)
+    handles = {
+        number: number for number in map(int, os.listdir("/proc/self/fd")) if is_open(number)
+    }
+    leads = os.getsid(0) == os.getpid()
+    with hand_over(
+        address, os.getcwd(), words, os.environ, handles, module=module, safe=safe, leads=leads,
+        tied=True,
+    ) as link:  # fmt: skip
+        for handle in handles:
+            if handle > 2:
+                os.close(handle)
         process = number(link)
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(one, lambda n, _: os.kill(process, n))

@@ -38,21 +38,21 @@ def check(scale: Scale, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "most_mb"), [(30_000, 70.0), pytest.param(100_000, 95.0, marks=pytest.mark.sweep)]
+    ("count", "most_mb"), [(10_000, 62.0), pytest.param(100_000, 95.0, marks=pytest.mark.sweep)]
 )
 def test_many_items_in_little_memory(tmp_path: Path, count: int, most_mb: float) -> None:
-    """The program itself takes 34 MB, the database's two caches up to 32, which 30,000 do not fill;
-    items must not add up: 400 bytes kept of each would break the bound."""
+    """The program itself takes 34 MB, the database's two caches up to 32, which 10,000 do not fill;
+    items must not add up: 700 bytes kept of each would break the first bound, 400 the second."""
     scale = reduced(tmp_path, count)
     check(scale, count)
     assert scale.peak_mb < most_mb
 
 
 def test_resumed_all_are_known_and_the_tree_grows_again(tmp_path: Path) -> None:
-    check(reduced(tmp_path, 10_000), 10_000)
-    again = reduced(tmp_path, 10_000, "resume")
-    check(again, 10_000)
-    assert (again.receipt.calls, again.receipt.reused) == (0, 10_000)
+    check(reduced(tmp_path, 3_000), 3_000)
+    again = reduced(tmp_path, 3_000, "resume")
+    check(again, 3_000)
+    assert (again.receipt.calls, again.receipt.reused) == (0, 3_000)
 
 
 @pytest.mark.sweep

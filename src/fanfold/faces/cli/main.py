@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import io
 import os
@@ -102,8 +103,14 @@ MOST_LETTERS = 1600  # of a complaint
 
 
 def _loaded(target: str) -> Any:
+    """What is imported stays: looking for garbage in it, then and later, takes a fifth of the time."""
     module, attribute = target.split(":")
-    return getattr(importlib.import_module(module), attribute)
+    gc.disable()
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class _NobodyReads(Exception):
