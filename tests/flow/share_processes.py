@@ -6,7 +6,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
-from contextlib import closing
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +18,17 @@ import msgspec
 import pytest
 
 from fanfold.faces.cli.main import main
+from fanfold.testing.running import RunningServer
+from tests.faces.project import write_project
 from tests.postgres import end_with_us
+from tests.waiting import wait_until
+
+ITEMS, SLOTS = 960, 12
+"""More than three processes take before they have an answer, and those that are answered meanwhile:
+there is something left for the last one that joins, however late."""
+RUN = ("run", "plan.yaml", "--shares", "1", "--allow-paid", "--json", "--quiet")
+EXPECTED = " / ".join(f"Say word {n}" for n in range(ITEMS))
+RPM = 3000
 
 _READY = multiprocessing.get_context("forkserver")
 _READY.set_forkserver_preload([__name__, "fanfold.faces.cli.run", "fanfold.members.openai"])
@@ -106,10 +119,104 @@ class StoreRows:
         ]
 
     def pid(self, session: str) -> int:
-        """Of the process of a session; only where the store is a folder."""
-        owner = msgspec.json.decode((Path(self._place) / "live" / session).read_bytes())
-        return int(owner["pid"])
+        """Of the process of a session."""
+        if "://" in self._place:
+            ((said,),) = self.ask(f"select owner from sessions where id = '{session}'")
+        else:
+            said = (Path(self._place) / "live" / session).read_bytes()
+        return int(msgspec.json.decode(said)["pid"])
+
+    def lead(self) -> str:
+        ((session,),) = self.ask("select session from runs")
+        return str(session)
 
     def sessions(self) -> dict[str, int]:
         """How many attempts each made."""
         return dict(self.ask("select session, count(*) from attempts group by session"))
+
+
+class Together:
+    """A project, its store, and the processes that carry its run out. Nothing is answered before `go`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        place: str,
+        model: RunningServer,
+        items: int = ITEMS,
+        slots: int = SLOTS,
+        rpm: int = 10 * RPM,
+    ) -> None:
+        self.folder, self.place, self.model = folder / "project", place, model
+        write_project(self.folder, model.url, items=items, concurrency=slots)
+        limits = f"concurrency: {slots}, rpm: {rpm}"
+        roster = self.folder / "roster.yaml"
+        roster.write_text(roster.read_text().replace("concurrency: 8", limits))
+        self.rows = StoreRows(place)
+        self.started: list[ShareProcess] = []
+
+    def start(self, many: int, *words: str) -> list[ShareProcess]:
+        """All of them at once: whoever is first starts the run, the others join it."""
+        words = (*(words or RUN), "--store", self.place)
+        first = len(self.started)
+        new = [ShareProcess(self.folder, f"p{first + n}", *words) for n in range(many)]
+        self.started += new
+        return new
+
+    def at_work(self, many: int) -> list[str]:
+        """Their sessions, once so many work at the same time; who leads comes first. A portion is given
+        up when the calls that it was for have ended, so some are answered, a few at a time."""
+        wait_until(lambda: len(self.rows.joined()) >= many)
+        self._while_answering(lambda: len(self.rows.sharers()) >= many)
+        return self.rows.sharers()
+
+    def _while_answering(self, over: Callable[[], object]) -> None:
+        """What is under way is answered again and again, until it is true. The slower the machine, the
+        longer it takes until all have noticed all: so a few times only."""
+        for n in range(11):
+            with suppress(AssertionError):
+                return wait_until(over, seconds=0.5 * 2**n)
+            self.model.release()
+        raise AssertionError("it never came true")
+
+    def answering(self, do: Callable[[], object]) -> None:
+        """Meanwhile some of what is under way is answered: what others left must come to its end."""
+        thread = threading.Thread(target=do)
+        thread.start()
+        self._while_answering(lambda: not thread.is_alive())
+
+    def go(self) -> None:
+        """From now on all calls are answered, until all processes have ended."""
+        over = threading.Event()
+
+        def release() -> None:
+            while not over.wait(0.01):
+                self.model.release()
+
+        thread = threading.Thread(target=release)
+        thread.start()
+        try:
+            for one in self.started:
+                one.end()
+        finally:
+            over.set()
+            thread.join()
+
+    def asked(self) -> Counter[str]:
+        return Counter(one.prompt for one in self.model.books().asked)
+
+    @property
+    def leader(self) -> ShareProcess:
+        """Who led in the end."""
+        (one,) = [one for one in self.started if one.process.exitcode != -9 and one.led]
+        return one
+
+    def busy(self) -> list[str]:
+        """The sessions that work on some positions."""
+        return [
+            one for (one,) in self.rows.ask("select distinct session from ranges where done = 0")
+        ]
+
+    def process_of(self, session: str) -> ShareProcess:
+        (process,) = [one for one in self.started if one.process.pid == self.rows.pid(session)]
+        return process

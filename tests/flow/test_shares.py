@@ -3,10 +3,8 @@ books of the model server; how long they take is for the test to say."""
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,92 +14,21 @@ from fanfold.testing.running import RunningServer, running_server, threaded_serv
 from fanfold.testing.script import enforce_rates
 from tests import postgres
 from tests.faces.project import PRICE, write_items, write_project
-from tests.flow.share_processes import ShareProcess, StoreRows, end_everyone
+from tests.flow.share_processes import (
+    EXPECTED,
+    ITEMS,
+    RPM,
+    RUN,
+    SLOTS,
+    ShareProcess,
+    Together,
+    end_everyone,
+)
 from tests.waiting import wait_until
 
-ITEMS, SLOTS = 960, 12
-"""More than three processes take before they have an answer, and those that are answered meanwhile:
-there is something left for the last one that joins, however late."""
-RUN = ("run", "plan.yaml", "--shares", "1", "--allow-paid", "--json", "--quiet")
 MOST = 1.2  # dollars that one call may cost
-EXPECTED = " / ".join(f"Say word {n}" for n in range(ITEMS))
-
-
-RPM = 3000
 limited = enforce_rates(RPM, 1e12)
 """The script of a server that refuses what comes faster."""
-
-
-class Together:
-    """A project, its store, and the processes that carry its run out. Nothing is answered before `go`."""
-
-    def __init__(
-        self,
-        folder: Path,
-        place: str,
-        model: RunningServer,
-        items: int = ITEMS,
-        slots: int = SLOTS,
-        rpm: int = 10 * RPM,
-    ) -> None:
-        self.folder, self.place, self.model = folder / "project", place, model
-        write_project(self.folder, model.url, items=items, concurrency=slots)
-        limits = f"concurrency: {slots}, rpm: {rpm}"
-        roster = self.folder / "roster.yaml"
-        roster.write_text(roster.read_text().replace("concurrency: 8", limits))
-        self.rows = StoreRows(place)
-        self.started: list[ShareProcess] = []
-
-    def start(self, many: int, *words: str) -> list[ShareProcess]:
-        """All of them at once: whoever is first starts the run, the others join it."""
-        words = (*(words or RUN), "--store", self.place)
-        first = len(self.started)
-        new = [ShareProcess(self.folder, f"p{first + n}", *words) for n in range(many)]
-        self.started += new
-        return new
-
-    def at_work(self, many: int) -> list[str]:
-        """Their sessions, once so many work at the same time; who leads comes first. A portion is given
-        up when the calls that it was for have ended, so some are answered, a few at a time."""
-        wait_until(lambda: len(self.rows.joined()) >= many)
-        for n in range(
-            11
-        ):  # the slower the machine, the longer it takes until all have noticed all
-            with suppress(AssertionError):
-                wait_until(lambda: len(self.rows.sharers()) >= many, seconds=0.5 * 2**n)
-                return self.rows.sharers()
-            self.model.release()
-        raise AssertionError(f"{len(self.rows.sharers())} of {many} are at work")
-
-    def go(self) -> None:
-        """From now on all calls are answered, until all processes have ended."""
-        over = threading.Event()
-
-        def release() -> None:
-            while not over.wait(0.01):
-                self.model.release()
-
-        thread = threading.Thread(target=release)
-        thread.start()
-        try:
-            for one in self.started:
-                one.end()
-        finally:
-            over.set()
-            thread.join()
-
-    def asked(self) -> Counter[str]:
-        return Counter(one.prompt for one in self.model.books().asked)
-
-    @property
-    def leader(self) -> ShareProcess:
-        """Who led in the end."""
-        (one,) = [one for one in self.started if one.process.exitcode != -9 and one.led]
-        return one
-
-    def process_of(self, session: str) -> ShareProcess:
-        (process,) = [one for one in self.started if one.process.pid == self.rows.pid(session)]
-        return process
 
 
 @pytest.fixture(autouse=True)

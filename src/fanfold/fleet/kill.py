@@ -32,6 +32,9 @@ TAKEN_WITHIN = 3.0  # seconds for a process to take the order up
 POLL = 0.05
 BETWEEN = 0.5  # seconds between two signals to a run in the foreground: the second one cancels it
 MOST = 1_000_000
+TAKEN_OVER = (
+    10  # how often a run goes on with another of its processes before something must be wrong
+)
 
 
 class KillResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,13 +175,16 @@ def kill_all(store: str, record: RunRecord, by: str) -> KillResult:
     with ExitStack() as stack:
         with suppress(AlreadyRunning):
             stack.enter_context(run_lock(str(opening.files(store)), record.name, LAUNCH_ENDS))
-        record = find_record(store, record.id) or record  # another process may run it by now
-        began = time.time()
-        ended = asyncio.run(_stop(store, record, by))
-        if may_live(store, record.session):
-            raise FanfoldError(f"the supervisor of {record.name} does not exit; see its log")
-        if record.status in ("running", "paused"):
-            run_sync(_close(store, record))
+        began, ended = time.time(), list[tuple[FleetWorker, bool]]()
+        for _ in range(TAKEN_OVER):  # another process may run it by now, or take it over meanwhile
+            record = find_record(store, record.id) or record
+            ended += asyncio.run(_stop(store, record, by))
+            if may_live(store, record.session):
+                raise FanfoldError(f"the supervisor of {record.name} does not exit; see its log")
+            if record.status in ("running", "paused"):
+                run_sync(_close(store, record))
+            if not may_run(store, find_record(store, record.id) or record):
+                break
         return _result(record, _all_ended(store, record, ended, began))
 
 

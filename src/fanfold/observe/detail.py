@@ -36,11 +36,13 @@ from fanfold.observe.status import MemberAccount, RunSummary, accounts, by_membe
 from fanfold.observe.table import Column, aligned, one_line
 from fanfold.observe.waits import wait_text, waits_json
 from fanfold.price import dollars
+from fanfold.run.shares import SharingProcess
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Receipt, State, StepAccount
 
 MOST_ERRORS = 5
 MOST_ITEMS = 200
+MOST_PROCESSES = 8
 NOT_PASSED: tuple[State, ...] = tuple(state for state in STATES if state != "passed")
 LABEL = 12
 CONTINUE = "to continue"
@@ -78,6 +80,7 @@ def _facts(s: RunSummary, account: Receipt, store: str) -> list[tuple[str, str]]
     """Each fact with its label; those that are zero or empty are omitted."""
     facts = [
         ("status", _status(s, account)),
+        ("processes", _processes(s.processes)),
         ("tags", ", ".join(s.run.tags)),
         ("items", items_text(account)),
         *(("why", reason_text(one)) for one in account.reasons[:MOST_REASONS]),
@@ -102,6 +105,20 @@ def _status(s: RunSummary, account: Receipt) -> str:
     if s.status == "crashed":
         return "crashed: its process died; what was recorded is safe"
     return headline(s.status, account)
+
+
+def _processes(many: tuple[SharingProcess, ...]) -> str:
+    """Who carries it out together; the first few by name."""
+    if not many:
+        return ""
+    named = [
+        f"{one.name}{' leads,' if one.leads else ''} {count(one.calls, 'call')}"
+        for one in many[:MOST_PROCESSES]
+    ]
+    more = len(many) - len(named)
+    last = [f"and {more:,} more"] if more else []
+    nobody = "" if any(one.leads for one in many) else " (none leads at the moment)"
+    return f"{len(many):,}{nobody}: {'; '.join(named + last)}"
 
 
 def _at_most(open: Unsettled, note: str) -> str:
@@ -218,6 +235,7 @@ def detail_json(read: ReportQuestions, summary: RunSummary, store: str = "") -> 
         "status": summary.status, "pending": summary.pending,
         "written": None,  # which files it wrote, only the invocation itself knows
         "started": utc_time(summary.run.created),
+        "processes": [msgspec.structs.asdict(one) for one in summary.processes],
         "tags": summary.run.tags, "waits": waits_json(summary.waits),
         "attempts_under_way": _open(summary.under_way), "attempts_in_doubt": _open(summary.in_doubt),
         "in_batches": msgspec.structs.asdict(summary.batches),

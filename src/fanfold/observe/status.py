@@ -19,6 +19,7 @@ from fanfold.price import dollars, nanos
 from fanfold.run.inherited import USUAL, store_words
 from fanfold.run.orders import held
 from fanfold.run.receipt import receipt
+from fanfold.run.shares import SharingProcess, taking_part
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Receipt, RunStatus, State
 from fanfold.work.waiting import WaitingCalls
@@ -40,6 +41,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     process waits for the order to go on. `waits`: why its calls wait, as its process has noted it;
     `now`: when it was looked at.
     process waits for the order to go on. What is in `batches` is neither under way nor in doubt.
+    `processes`: those that carry it out together, see `--shares`; while one of them lives it is under way,
+    for another one will lead it.
     """
 
     run: RunRecord
@@ -53,6 +56,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     waits: tuple[WaitingCalls, ...] = ()
     now: float = 0.0
     batches: InBatches = InBatches()
+    processes: tuple[SharingProcess, ...] = ()
 
     @property
     def done(self) -> int:
@@ -86,7 +90,8 @@ def summarize(
 ) -> RunSummary:
     """Look at a run. `now` is the clock's time, for what is still running. With `sent`, attempts that
     were claimed ahead and not sent yet are not counted. `timed`: as of `receipt`."""
-    lives = run.status == "running" and alive(run.session)
+    processes = taking_part(read, run, alive) if run.status == "running" else ()
+    lives = run.status == "running" and (alive(run.session) or bool(processes))
     crashed = run.status == "running" and not lives
     unsent = _unsent(read, run, sent)
     under_way, in_doubt = read.unsettled(run.no, "started"), read.unsettled(run.no, "in_doubt")
@@ -112,7 +117,7 @@ def summarize(
     noted = read.waits(run.no) if lives else None
     return RunSummary(
         run, shown, account, seconds, under_way, in_doubt, unsent, pause is not None,
-        () if noted is None else noted.waits, now, batches,
+        () if noted is None else noted.waits, now, batches, processes,
     )  # fmt: skip
 
 

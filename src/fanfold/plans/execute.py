@@ -122,6 +122,7 @@ def settings_of(job: Job, record: RunRecord, lead: str, approve: Approve | None)
         govern=options.governing(job.stored.plan.govern), approve=approve,
         anew=options.anew, only=options.only, restated=frozenset(options.step_budgets),
         keep_prompts=job.stored.plan.keep is not None, lead=lead,
+        taken_over=options.taken_over,
     )  # fmt: skip
 
 

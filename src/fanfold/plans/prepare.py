@@ -32,7 +32,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line may add to a plan. `step_budgets`: for single steps, by name.
     `parent`: the span in whose process it is run. `notify`: the hook of the run, see `observe/notify`.
     `tags`: besides those of the plan. `shares`: so many processes of this machine carry it out together;
-    None: one, which nobody may join.
+    None: one, which nobody may join. `taken_over`: it goes on because the process that led it has died.
 
     Of an earlier run: `anew` are items whose outcomes are dropped, and with `only` just these are
     carried out while all others stay as they are.
@@ -58,6 +58,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     notify: str | None = None
     tags: tuple[str, ...] = ()
     shares: int | None = None
+    taken_over: bool = False
+
+    def taking_over(self) -> Options:
+        """What was said of the budget and of items to be done anew was for the start."""
+        return msgspec.structs.replace(
+            self, budget=None, step_budgets={}, anew=frozenset(), only=False, taken_over=True
+        )
 
     def governing(self, stated: Govern) -> Govern:
         """What the command line says of stages that nobody could foresee goes before the plan."""

@@ -43,7 +43,8 @@ class SharedPool:
 
 class Gauge:
     """One member: its concurrency, its rates, its budget of the month, what its calls usually take.
-    `ahead`: calls that are claimed while they wait for a slot."""
+    `ahead`: calls that are claimed while they wait for a slot. `stated`: its limits, of all processes of the
+    run together."""
 
     def __init__(
         self, traits: Traits, pool: SharedPool, now: float, max_wait: float = MAX_WAIT
@@ -51,7 +52,7 @@ class Gauge:
         self.traits, self.pool = traits, pool
         self._max_wait = inf if traits.agent else max_wait
         self.in_flight = self.ahead = 0
-        self._portion, self._stated = ALL, traits.limits
+        self._portion, self.stated = ALL, traits.limits
         self.most = traits.limits.concurrency
         self.requests = Rate(traits.limits.rpm, now) if traits.limits.rpm else None
         self.tokens = Rate(traits.limits.tpm, now) if traits.limits.tpm else None
@@ -106,7 +107,7 @@ class Gauge:
         self.breaker = Breaker() if on else Breaker("open", why)
 
     def set_limit(self, limit: str, value: int | None, now: float) -> None:
-        self._stated = msgspec.structs.replace(self._stated, **{limit: value})
+        self.stated = msgspec.structs.replace(self.stated, **{limit: value})
         match limit:
             case "rpm":
                 self.requests = Rate(value, now) if value else None
@@ -116,7 +117,7 @@ class Gauge:
 
     def take_portion(self, portion: Portion, now: float) -> None:
         """So much of its limits is for this process; others have the rest."""
-        self._portion, stated = portion, self._stated
+        self._portion, stated = portion, self.stated
         most = portion.of(stated.concurrency)
         self.pool.throttle.ceiling += most - self.most
         self.most = most

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, get_args
 
@@ -64,12 +64,19 @@ class OrderTaker:
         self._killing: asyncio.Task[None] | None = None  # until the main task is cancelled
 
     @asynccontextmanager
-    async def taking(self, restated: frozenset[str]) -> AsyncIterator[None]:
-        """Meanwhile, orders that anybody gives to this run by its store are carried out."""
-        self._main = asyncio.current_task()
+    async def taking(self, restated: frozenset[str], *, taken_over: bool) -> AsyncIterator[None]:
+        """Meanwhile, orders that anybody gives to this run by its store are carried out. `taken_over`: see
+        `Settings`."""
         if self._ctx.record.resumed:
-            await self.begin(restated)
-        watch = asyncio.create_task(self._watch())
+            await self.begin(restated, taken_over=taken_over)
+        async with self.until_killed(self._watch()):
+            yield
+
+    @asynccontextmanager
+    async def until_killed(self, watch: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+        """Meanwhile `watch` looks for orders, one of which may end this."""
+        self._main = asyncio.current_task()
+        watching = asyncio.create_task(watch)
         try:
             yield
         except asyncio.CancelledError:
@@ -78,45 +85,10 @@ class OrderTaker:
             self._main.uncancel()  # that was us
             raise self._ctx.stopping.error() from None
         finally:
-            tasks = [watch] if self._killing is None else [watch, self._killing]
+            tasks = [watching] if self._killing is None else [watching, self._killing]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    @asynccontextmanager
-    async def following(self, restated: frozenset[str]) -> AsyncIterator[None]:
-        """As one of several processes of a run: what another one has answered takes effect here too."""
-        self._main = asyncio.current_task()
-        seen = 0
-        for order in self._ctx.store.read.orders(self._ctx.record.no, ("done",)):
-            seen = order.no
-            if order.what in LASTING and order.what not in OF_STARTS:
-                self._follow(order, restated)
-        watch = asyncio.create_task(self._watch_answered(seen))
-        try:
-            yield
-        finally:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
-
-    async def _watch_answered(self, seen: int) -> None:
-        while True:
-            with suppress(FanfoldError):
-                for order in self._ctx.store.read.orders(self._ctx.record.no, ("done",)):
-                    if order.no > seen:
-                        seen = order.no
-                        self._follow(order)
-                        self._ctx.dispatch.poke()
-            await asyncio.sleep(LOOK)
-
-    def _follow(self, order: OrderRecord, restated: frozenset[str] = frozenset()) -> None:
-        change = parse_change(order.value) if order.what == "set" else None
-        if change and change.field == "budget" and change.name in restated:
-            return
-        with suppress(BadInput):  # it is nothing for this process
-            if order.what in ("pause", "resume", "skip", "set", "kill"):
-                effect, _ = self._effect(order)
-                effect()
 
     async def _watch(self) -> None:
         """Until it is cancelled."""
@@ -129,15 +101,22 @@ class OrderTaker:
                 self._waits.look()
             await asyncio.sleep(LOOK)
 
-    async def begin(self, restated: frozenset[str] = frozenset()) -> None:
+    async def begin(
+        self, restated: frozenset[str] = frozenset(), *, taken_over: bool = False
+    ) -> None:
         """When a run is resumed: what lasts holds again, except for steps whose budget was stated
-        again; what was given meanwhile is carried out, or too late. It is not paused any more."""
+        again; what was given meanwhile is carried out, or too late. It is not paused any more; but it is
+        as before where it was only taken over from a process that died."""
         store, run, now = self._ctx.store, self._ctx.record.no, self._ctx.clock.now()
-        if halted(store.read, run) is not None:
+        if (last := halted(store.read, run)) is not None and taken_over:
+            effect, _ = self.effect(last)
+            effect()
+        elif last is not None:
             order = await store.write(GiveOrder(run, now, "a new process", "resume"))
             await store.write(AnswerOrder(order, now, "done"))
         for order in store.read.orders(run):
-            if order.state == "given" and order.what not in LASTING and order.at < self._since:
+            late = order.what not in LASTING and order.at < self._since and not taken_over
+            if order.state == "given" and late:
                 await store.write(AnswerOrder(order.no, now, "refused", _TOO_LATE))
             elif order.state == "given":
                 await self.take(order)
@@ -150,7 +129,7 @@ class OrderTaker:
                 if change and change.field == "budget" and change.name in ("", *restated):
                     continue  # the budget of the run is on record with it
                 with suppress(BadInput):  # a member that is not there any more
-                    effect, _ = self._effect(order)
+                    effect, _ = self.effect(order)
                     effect()
 
     async def give_here(self, what: Verb, value: str) -> None:
@@ -166,7 +145,7 @@ class OrderTaker:
         """Why it was refused; empty when it is done. It may have been taken up before."""
         ctx, said = self._ctx, ""
         try:
-            effect, budget = self._effect(order)
+            effect, budget = self.effect(order)
         except BadInput as error:
             await ctx.store.write(AnswerOrder(order.no, ctx.clock.now(), "refused", str(error)))
             return str(error)
@@ -181,7 +160,7 @@ class OrderTaker:
 
     # ── what it does ──
 
-    def _effect(self, order: OrderRecord) -> tuple[Effect, bytes | None]:
+    def effect(self, order: OrderRecord) -> tuple[Effect, bytes | None]:
         """What is to be done once the answer is on record; and the run's new budget. Raises BadInput
         when it cannot be."""
         dispatch, value = self._ctx.dispatch, order.value
@@ -245,7 +224,7 @@ class OrderTaker:
         while self._at_work() and loop.time() < deadline:
             self._ctx.executor.end_agents("killed", KILLED)
             await asyncio.sleep(LOOK / 5)
-        if self._main is not None:
+        if self._main is not None and not self._main.cancelling():
             self._main.cancel()
 
     def _last(self, id: str) -> AttemptRecord | None:

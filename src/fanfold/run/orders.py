@@ -16,10 +16,12 @@ import msgspec
 from fanfold.clock import Clock, RealClock
 from fanfold.errors import BadInput
 from fanfold.journal.answers import OrderRecord
-from fanfold.journal.contract import Store
+from fanfold.journal.contract import Store, StoreView
 from fanfold.journal.facts import AnswerOrder, GiveOrder, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.journal.questions import RunQuestions
+from fanfold.journal.shares import Sharer
+from fanfold.run.outcomes import ShareCounts
 from fanfold.run.record import RESUMABLE
 from fanfold.work.arguments import public
 from fanfold.work.options import parse_budget
@@ -36,6 +38,7 @@ LASTING = ("set", "approve", "skip", *OF_STARTS)
 KILLED = "killed by the operator"
 NOTIFY = "notify"
 """What a run orders of itself, see `observe/notify`; not for others."""
+_counts = msgspec.json.Decoder(ShareCounts).decode
 _LIMITS = ("rpm", "tpm", "concurrency")
 
 
@@ -117,9 +120,9 @@ class NewOrder(NamedTuple):
 async def give(
     store: Store, run: RunRecord, by: str, what: Verb, value: str = "", within: float = math.inf
 ) -> OrderRecord:
-    """Give an order to the process of a run and wait for its answer, so many seconds at most. Where no
-    process runs it, what lasts is kept until it is resumed; anything else is refused, but `kill`, which
-    whoever gives it carries out then."""
+    """Give an order to the process of a run and wait for its answer, so many seconds at most; of a run that
+    several carry out, until all of them have taken it up. Where no process runs it, what lasts is kept until
+    it is resumed; anything else is refused, but `kill`, which whoever gives it carries out then."""
     return await give_by(RealClock(), store, run, NewOrder(by, what, value, within))
 
 
@@ -131,15 +134,36 @@ async def give_by(clock: Clock, store: Store, run: RunRecord, order: NewOrder) -
         raise BadInput(f"{run.name} ({run.id}) is over: {run.status}")
     now, until = clock.now(), clock.monotonic() + order.within
     number: int = await store.write(GiveOrder(run.no, now, order.by, what, value))
-    if what not in (*LASTING, "kill") and not store.sessions.alive(run.session):
+    if what not in (*LASTING, "kill") and not is_under_way(store, run.no):
         said = "the run is not under way"
         await store.write(AnswerOrder(number, now, "refused", said))
     while True:
         found = next(one for one in store.read.orders(run.no) if one.no == number)
-        over = not store.sessions.alive(run.session) or clock.monotonic() > until
-        if found.state != "given" or over:
+        over = not is_under_way(store, run.no) or clock.monotonic() > until
+        if over or (found.state != "given" and _has_reached_all(store, found)):
             return found
         await clock.sleep(LOOK / 5)
+
+
+def is_under_way(store: StoreView, run: int) -> bool:
+    """A process lives that carries it out, or that will take it over from the one that led it."""
+    status, lead = store.read.led_by(run)
+    sessions = [lead, *(one.session for one in store.read.sharers(run))]
+    return status == "running" and any(map(store.sessions.alive, sessions))
+
+
+def _has_reached_all(store: StoreView, order: OrderRecord) -> bool:
+    """Those that others lead say how far they are."""
+    _, lead = store.read.led_by(order.run)
+    return order.state != "done" or all(
+        one.gone or one.session == lead or _orders(one) >= order.no
+        or not store.sessions.alive(one.session)
+        for one in store.read.sharers(order.run)
+    )  # fmt: skip
+
+
+def _orders(one: Sharer) -> int:
+    return _counts(one.counts).orders if one.counts else -1
 
 
 @public

@@ -85,7 +85,8 @@ class Replies:
 
 class ShareCounts(msgspec.Struct, frozen=True):
     """What one of several processes of a run did. `steps`: calls and reused replies, by name; `added`:
-    what it saw in an input besides that which was planned."""
+    what it saw in an input besides that which was planned; `process`: its host and its number there;
+    `orders`: the number of the last order that it has taken up."""
 
     states: dict[State, int]
     calls: int
@@ -96,13 +97,16 @@ class ShareCounts(msgspec.Struct, frozen=True):
     held: int
     added: str | None
     steps: dict[str, tuple[int, int]]
+    process: str = ""
+    orders: int = 0
 
 
 class Counts:
-    """`others`: what other processes of the same run did."""
+    """`others`: what other processes of the same run did; `orders`: see `ShareCounts`."""
 
     def __init__(self) -> None:
         self.others: tuple[ShareCounts, ...] = ()
+        self.orders = 0
         self.states: dict[State, int] = dict.fromkeys(STATES, 0)
         self.calls = self.reused = self.retries = self.kicks = self.hedged = 0
         self.tokens = Usage()

@@ -20,6 +20,7 @@ from fanfold.run.context import Shared, build, share
 from fanfold.run.figures import RunFigures
 from fanfold.run.govern import Governor
 from fanfold.run.member_sources import MemberSource, with_members
+from fanfold.run.order_follower import OrderFollower
 from fanfold.run.order_taker import Effect, OrderTaker
 from fanfold.run.orders import Verb
 from fanfold.run.planning import Batch
@@ -98,10 +99,11 @@ class Run(RunFigures):
     def taking_orders(self) -> AbstractAsyncContextManager[None]:
         """Meanwhile, orders that anybody gives to this run by its store are carried out; by all of its
         processes, if there are several."""
-        if self.share is None:
-            return self._orders.taking(self.settings.restated)
-        taking = self._orders.taking if self.share.leads else self._orders.following
-        return self.share.sharing(taking(self.settings.restated))
+        told, share = self.settings, self.share
+        if share is not None and not share.leads:
+            return share.sharing(OrderFollower(self._ctx, self._orders).following())
+        taking = self._orders.taking(told.restated, taken_over=told.taken_over)
+        return taking if share is None else share.sharing(taking)
 
     def hands_over(self, leave: Callable[[], Effect]) -> None:
         """How its process leaves the run to another one, or why not (BadInput); called when on record."""

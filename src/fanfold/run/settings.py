@@ -42,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `restated`: steps whose budget was given anew; what orders said of it before does not hold.
     `keep_prompts`: requests are stored as they are sent, so that they can be shown later.
     `lead`: the session that leads, where several processes carry the run out; see `run/shares`.
+    `taken_over`: from one that led it and died; what was ordered of that holds.
     """
 
     budget: Budget = Budget()
@@ -56,3 +57,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     only: bool = False
     restated: frozenset[str] = frozenset()
     lead: str = ""
+    taken_over: bool = False

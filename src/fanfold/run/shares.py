@@ -9,6 +9,9 @@ used. Budgets need no portions: the store counts them at each claim.
 from __future__ import annotations
 
 import asyncio
+import math
+import os
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
@@ -16,7 +19,8 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.journal.facts import Fact
+from fanfold.journal.facts import Fact, RunRecord
+from fanfold.journal.questions import RunQuestions
 from fanfold.journal.shares import (
     ALL,
     NO_PORTION,
@@ -35,6 +39,7 @@ from fanfold.journal.shares import (
 )
 from fanfold.run.context import Context
 from fanfold.run.demand import StepState
+from fanfold.run.limits import Gauge
 from fanfold.run.outcomes import ShareCounts
 from fanfold.run.planning import Batch
 from fanfold.run.stopping import Stop
@@ -43,9 +48,31 @@ from fanfold.work.task import Terms, asks_of
 
 LOOK = 0.25  # seconds from one look at the others to the next
 DEAD = 4  # looks from one search for dead ones to the next
+KILLED_WITHIN = 10.0  # seconds for others to leave a run that was killed
 _encode = msgspec.json.Encoder().encode
 _stop = msgspec.json.Decoder(Stop).decode
 _counts = msgspec.json.Decoder(ShareCounts).decode
+
+
+class SharingProcess(msgspec.Struct, frozen=True):
+    """One that takes part in a run, or stands by to: its name (HOST:NUMBER), whether it leads, the calls
+    that it made."""
+
+    name: str
+    leads: bool
+    calls: int
+
+
+def taking_part(
+    read: RunQuestions, run: RunRecord, alive: Callable[[str], bool]
+) -> tuple[SharingProcess, ...]:
+    """Those that live, in the order in which they joined; none where the run is of one process."""
+    living = [one for one in read.sharers(run.no) if alive(one.session)]
+    known = [(one.session, _counts(one.counts)) for one in living if one.counts]
+    return tuple(
+        SharingProcess(counts.process, session == run.session, counts.calls)
+        for session, counts in known
+    )
 
 
 class RunShare:
@@ -58,7 +85,8 @@ class RunShare:
         self.leads = self._me == self.lead
         self.portion = NO_PORTION if ctx.record.resumed else ALL
         self.alone = False
-        self._seats, self._spent_before = WHOLE, ctx.account.usd
+        self._spent_before = ctx.account.usd
+        self._gauges: list[Gauge] = []  # of those who may be asked
         self._wants, self._looks = True, 0
         self._noted: NoteShare | None = None
         self._main: asyncio.Task[Any] | None = None
@@ -131,7 +159,7 @@ class RunShare:
         stopping.halt(stop)
         if stop.status == "killed" and not killed:
             stopping.kill(stop.reason)
-            if self._main is not None:
+            if self._main is not None and not self._main.cancelling():
                 self._main.cancel()
 
     async def _bury(self, rows: list[Sharer]) -> None:
@@ -162,17 +190,24 @@ class RunShare:
             counts.states, counts.calls, counts.reused, counts.retries, counts.kicks,
             ctx.account.usd - self._spent_before, ctx.outcomes.held, ctx.planning.added,
             {one.name: (one.calls, one.reused) for one in ctx.steps.by_name.values()},
+            f"{socket.gethostname()}:{os.getpid()}", counts.orders,
         )  # fmt: skip
 
     # ── portions ──
 
     async def _adjust(self, rows: list[Sharer], mine: Portion) -> None:
-        wanted = wanted_portion(rows, self._me, self._seats)
+        wanted = wanted_portion(rows, self._me, self._seats())
         self._use(mine.within(wanted))
         if wanted == mine or self._over():
             return
         if await self._write(TakePortion(self._run, self._me, *wanted)):
             self._use(wanted)
+
+    def _seats(self) -> int:
+        """As many take part as members, and the step, have slots, by what orders say now."""
+        if self._step is None:
+            return WHOLE
+        return min([self._step.most, *(one.stated.concurrency for one in self._gauges)])
 
     def _use(self, portion: Portion) -> None:
         if portion != self.portion:
@@ -200,13 +235,12 @@ class RunShare:
         self, batch: Batch, terms: Terms, unit: int, state: bytes
     ) -> AsyncIterator[None]:
         """Meanwhile it works on ranges of a batch at one step; who leads opens it for all. `unit`: see
-        `DivideBatch`. As many take part as members, and the step, have slots."""
+        `DivideBatch`."""
         ctx = self._ctx
         step = self._step = ctx.steps.open(terms)
         asked = [terms, *asks_of(terms.gate)]
-        traits = [one.traits for who in asked for whos in who.whos
-                  for one in ctx.choose.eligible(whos).candidates]  # fmt: skip
-        self._seats = min([step.most, *(one.limits.concurrency for one in traits)])
+        self._gauges = [one.gauge for who in asked for whos in who.whos
+                        for one in ctx.choose.eligible(whos).candidates]  # fmt: skip
         step.take_portion(self.portion)
         if self.leads:
             await self._write(
@@ -215,7 +249,7 @@ class RunShare:
         try:
             yield
         finally:
-            self._step, self._seats, self._wants = None, WHOLE, self.leads
+            self._step, self._wants = None, self.leads
             step.take_portion(ALL)
         if self.leads:
             await self._write(EndDivision(self._run))
@@ -256,10 +290,13 @@ class RunShare:
         await self._write(LeaveRun(self._run, (self._me,)))
 
     async def close(self) -> None:
-        """Before the run is closed: all others have left, or are dead."""
-        read = self._ctx.store.read
+        """Before the run is closed: all others have left, or are dead. One that was killed does not wait long
+        for those that do not hear it."""
+        read, stop, clock = self._ctx.store.read, self._ctx.stopping.stop, self._ctx.clock
+        killed = stop is not None and stop.status == "killed"
+        until = clock.monotonic() + (KILLED_WITHIN if killed else math.inf)
         with suppress(FanfoldError):
-            while True:
+            while clock.monotonic() < until:
                 self._looks = 0
                 await self.look()
                 rows = read.sharers(self._run)

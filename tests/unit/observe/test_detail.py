@@ -196,7 +196,7 @@ def test_status_in_json_is_a_receipt_with_what_only_status_knows(tmp_path: Path)
                    "tokens": tokens, "seconds": 2.0, "at_most": False, "note": "",
                    "sharing": 0, "shared": 0, "saved_usd": 0.0}],
         "result": None, "pending": 32, "started": "2025-06-15T15:06:40Z",
-        "tags": [], "waits": [],
+        "tags": [], "waits": [], "processes": [],
         "in_batches": {"lines": 0, "at_most": 0, "oldest": None, "back": 0},
         "attempts_under_way": {"attempts": 0, "at_most_usd": 0.0},
         "attempts_in_doubt": {"attempts": 4, "at_most_usd": worst},

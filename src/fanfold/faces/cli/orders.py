@@ -15,7 +15,7 @@ from fanfold.journal.answers import OrderRecord
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.run.loop import run_sync
-from fanfold.run.orders import Verb, WorkerMessage, give, held, parse_change
+from fanfold.run.orders import Verb, WorkerMessage, give, held, is_under_way, parse_change
 
 _run = click.argument("run", metavar="RUN")
 _items = click.argument("items", nargs=-1, required=True, metavar="ITEM...")
@@ -116,7 +116,7 @@ def resume_held(place: str, run: str) -> bool:
         record = archive.read.find(run)
         if record is None or record.status != "running" or not held(archive.read, record.no):
             return False
-        if not archive.sessions.alive(record.session):
+        if not is_under_way(archive, record.no):
             return False
     record, (order,) = run_sync(_given(place, run, "resume", [""]))
     click.echo(_text(order, record))

@@ -154,7 +154,7 @@ def resume(
             "--report goes without --detach: use fanfold report when it has ended"
         )
     where = located(run, given.pop("store"))
-    if resume_held(where.store, where.run):
+    if not joining and resume_held(where.store, where.run) and given["shares"] is None:
         return 0
     options = msgspec.structs.replace(options_of(given), retry_in_doubt=repeat, store=where.store)
     job = prepare_resume(where.run, options)

@@ -16,12 +16,13 @@ from fanfold.errors import AlreadyRunning
 from fanfold.fleet.job import prepare_resume
 from fanfold.plans.execute import Audience, Watch
 from fanfold.plans.prepare import Job
-from fanfold.plans.shares import Ended, refuse_undivided, take_part, under_way
+from fanfold.plans.shares import refuse_undivided, take_part, under_way
 from fanfold.run.loop import on_ending_signals, run_sync, signal_text
 from fanfold.run.run import Run
 
 Around = Callable[[Watch], Watch]
 TURNS = 100  # how often one may join, or lead, before something must be wrong
+KILLED = 3  # the exit code where a run was removed meanwhile
 
 shares_option = click.option(
     "--shares", type=click.IntRange(1, 64), metavar="N",
@@ -42,19 +43,20 @@ def perform_shared(
     """Lead the run, or join the one of its name that is under way; and lead it when nobody does any more.
     `joining`: only if it is under way. `codes`: the exit code for each status."""
     refuse_undivided(job)
+    calls = None  # made as one that another one led
     with _Children(job, ended=joining) as children:
         for _ in range(TURNS):
-            there = under_way(job)
+            there, status = under_way(job), None
             if there is not None:
                 assert there.record is not None
                 children.start(there.record.id)
                 ended = run_sync(take_part(there, _listening(audience)))
-                if ended.status is not None:
-                    _say_ended(there, ended, audience)
-                    return codes[ended.status]
-                job = prepare_resume(there.record.id, job.options)
-            elif joining and not _was_left(job):
-                return 0
+                job, status, calls = there, ended.status, (calls or 0) + ended.calls
+            if status is None and (joining or calls is not None):
+                job, status = _left_behind(job)
+            if status is not None:
+                _say_ended(job, status, calls, audience)
+                return 0 if calls is None else codes.get(status, KILLED)
             try:
                 return perform(job, around=children.beside)
             except AlreadyRunning:  # another one was quicker
@@ -62,15 +64,19 @@ def perform_shared(
     raise AlreadyRunning(f"{job.name} is already running")
 
 
-def _was_left(job: Job) -> bool:
-    """The run that it was to join is not over, but nobody leads it."""
-    return job.record is not None and job.record.status == "running"
-
-
-def _say_ended(job: Job, ended: Ended, audience: Audience) -> None:
+def _left_behind(job: Job) -> tuple[Job, str | None]:
+    """A run that others carried out, to be taken over; or how it has ended meanwhile."""
     assert job.record is not None
-    calls = "1 call" if ended.calls == 1 else f"{ended.calls:,} calls"
-    audience.say(f"{job.name} ({job.record.id}): {ended.status}; this process made {calls} of it")
+    job = prepare_resume(job.record.id, job.options.taking_over())
+    assert job.record is not None
+    return job, None if job.record.status == "running" else job.record.status
+
+
+def _say_ended(job: Job, status: str, calls: int | None, audience: Audience) -> None:
+    assert job.record is not None
+    if calls is not None:
+        made = "1 call" if calls == 1 else f"{calls:,} calls"
+        audience.say(f"{job.name} ({job.record.id}): {status}; this process made {made} of it")
 
 
 class _Children:

@@ -1,0 +1,115 @@
+"""Orders to a run that several processes carry out together: all of them heed each, and whoever leads next
+goes on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fanfold.testing.running import RunningServer, threaded_server
+from tests.faces.cli import Ended, fanfold
+from tests.faces.project import PRICE
+from tests.flow.share_processes import EXPECTED, RUN, Together, end_everyone
+from tests.waiting import wait_until
+
+FEW = 2
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left() -> Iterator[None]:
+    yield
+    end_everyone()
+
+
+@pytest.fixture
+def together(tmp_path: Path) -> Iterator[Together]:
+    with threaded_server(tmp_path / "books.jsonl", price=PRICE, latency_ms=3_600_000.0) as model:
+        yield Together(tmp_path, str(tmp_path / "store"), model)
+
+
+def order(together: Together, *words: str) -> Ended:
+    ended = fanfold(together.folder, *words, "--store", together.place)
+    assert ended.code == 0, ended
+    return ended
+
+
+def status(together: Together) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(order(together, "status", "talk", "--json").out)
+    return found
+
+
+def idle(model: RunningServer) -> int:
+    """All that is under way is answered, and nothing follows; how many were asked then."""
+    model.release()
+    model.wait_idle()
+    return model.totals().asked
+
+
+def test_orders_reach_all_processes_also_one_that_joins_later(together: Together) -> None:
+    """When `pause` returns none of them sends anything more, nor does one that joins meanwhile; a limit
+    that is set is the limit of all together; `resume` lets all go on."""
+    model = together.model
+    together.start(3)
+    together.at_work(3)
+    order(together, "pause", "talk")
+    sent = idle(model)
+    (late,) = together.start(1)
+    wait_until(lambda: len(together.rows.joined()) == 4)
+    wait_until(lambda: late.process.pid in [together.rows.pid(one) for one in together.busy()])
+    order(together, "set", "talk", f"m.limits.concurrency={FEW}")
+    assert model.totals().asked == sent
+    told = status(together)
+    assert (told["status"], sum(one["leads"] for one in told["processes"])) == ("paused", 1)
+    names = [one["name"].rpartition(":")[2] for one in told["processes"]]
+    assert sorted(names) == sorted(str(one.process.pid) for one in together.started)
+    assert f"processes   4: {told['processes'][0]['name']}" in order(together, "status", "talk").out
+
+    order(together, "resume", "talk")
+    wait_until(lambda: model.totals().in_flight == FEW)
+    for _ in range(20):
+        model.release()
+        assert model.totals().in_flight <= FEW
+    order(together, "set", "talk", "m.limits.concurrency=12")
+    together.go()
+    assert [one.process.exitcode for one in together.started] == [0] * 4
+    assert together.leader.receipt["result"] == EXPECTED
+    assert set(together.asked().values()) == {1}
+
+
+@pytest.mark.slow
+def test_kill_ends_all_processes(together: Together) -> None:
+    together.start(3)
+    together.at_work(3)
+    order(together, "kill", "talk", "all")
+    assert [one.end() for one in together.started] == [3] * 3
+    assert "Traceback" not in "".join(one.said() for one in together.started)
+    assert status(together)["status"] == "killed"
+    assert together.rows.ask("select count(*) from attempts where state = 'started'") == [(0,)]
+
+
+@pytest.mark.slow
+def test_whoever_leads_next_carries_out_what_was_ordered(together: Together) -> None:
+    """An order to a run whose leader has just died is for the one that takes over; a run that is paused
+    stays paused when its leader dies; and its budget is the one that was set last."""
+    together.start(3, *RUN, "--budget", "50")
+    sessions = together.at_work(3)
+    order(together, "set", "talk", "budget=90")
+    together.process_of(sessions[0]).kill()
+    together.answering(lambda: order(together, "pause", "talk"))
+    sent = idle(together.model)
+    second = together.rows.lead()
+    assert second != sessions[0]
+    together.process_of(second).kill()
+    wait_until(lambda: together.rows.lead() != second)
+    wait_until(lambda: status(together)["status"] == "paused")
+    assert together.model.totals().asked == sent
+    order(together, "resume", "talk")
+    together.go()
+    receipt = together.leader.receipt
+    assert (receipt["status"], receipt["budget_usd"]) == ("complete", 90.0)
+    assert receipt["result"] == EXPECTED
+    assert sum(together.asked().values()) - len(together.asked()) <= receipt["maybe_paid_twice"]
