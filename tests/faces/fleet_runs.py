@@ -259,11 +259,12 @@ async def orphaned(lab: Lab) -> dict[str, Any]:
     living = {id: alive(fleet.program(id)) for id in ("slow", "slow-codex")}
     crashed = (await fleet.status())["status"]
     resuming = asyncio.create_task(fleet.fanfold("resume", str(fleet.root), "--json"))
-    while not resuming.done() and (await fleet.status())["status"] != "running":
-        await asyncio.sleep(0.1)
+    adopted = False
     while not resuming.done():
-        lab.server.release()
-        await asyncio.sleep(0.1)
+        adopted = adopted or (await fleet.status())["status"] == "running"
+        if adopted:
+            lab.server.release()
+        await asyncio.wait([resuming], timeout=0.1)
     resumed = await resuming
     sessions = {id: fleet.session(id) for id in fleet.ids}
     return {
