@@ -53,10 +53,14 @@ def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_demo_prints_the_head_of_its_report_and_says_where_all_is(tmp_path: Path) -> None:
+    """And asked for again, nothing is done again."""
+    first = fanfold(tmp_path, "demo", "--json").receipt
+    assert (first["planned"], first["passed"], first["cost_usd"]) == (163, 163, 0.0)
     ended = fanfold(tmp_path, "demo", "--quiet")
     assert (ended.code, ended.err) == (0, "")
     receipt, _, rest = ended.out.partition("\n\n")
     assert receipt.splitlines()[:2] == ["contract-review complete", "163 of 163 done: 163 passed"]
+    assert "0 calls, 489 reused, " in receipt
     folder = tmp_path / ".fanfold" / "demo" / "contracts"
     report = (folder / "report.md").read_text(encoding="utf-8")
     head, mark, body = report.partition("<!-- more -->\n")
@@ -70,6 +74,8 @@ def test_a_demo_prints_the_head_of_its_report_and_says_where_all_is(tmp_path: Pa
     assert f"163 contracts, {len(found):,} possible risk clauses" in head
     assert re.findall(r"^(\w+): ", rest, re.MULTILINE)[-3:] == ["page", "report", "yours"]
     assert "wrote .fanfold/demo/contracts/report.md" in receipt
+    account = re.findall(r"^report: +fanfold (.+)$", rest, re.MULTILINE)[0].split()
+    assert fanfold(tmp_path, *account).out.startswith("# contract-review\n\n**complete**\n")
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:

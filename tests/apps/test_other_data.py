@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,21 +75,18 @@ def packed_with_blank_lines(name: str, text: str) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("app", GOOD)
-@pytest.mark.parametrize("form", [other_line_ends, packed_with_blank_lines])
-def test_the_same_data_in_another_form_have_the_same_score(
-    app: str, form: Callable[[str, str], tuple[str, bytes]], tmp_path: Path
-) -> None:
-    plain = written(tmp_path / "plain", GOOD[app])
-    other = written(tmp_path / "other", {})
-    for one in GOOD[app].items():
-        name, content = form(*one)
-        (other / name).write_bytes(content)
-    code, out, err = score(app, plain)
+def test_the_same_data_in_another_form_have_the_same_score(app: str, tmp_path: Path) -> None:
+    code, out, err = score(app, written(tmp_path / "plain", GOOD[app]))
     assert (code, err) == (0, "")
-    again = score(app, other)
-    assert (again[0], again[2]) == (0, "")
     found = json.loads(out)
-    assert json.loads(again[1])["scores"] == found["scores"]
+    for form in (other_line_ends, packed_with_blank_lines):
+        other = written(tmp_path / form.__name__, {})
+        for one in GOOD[app].items():
+            name, content = form(*one)
+            (other / name).write_bytes(content)
+        again = score(app, other)
+        assert (again[0], again[2]) == (0, ""), form
+        assert json.loads(again[1])["scores"] == found["scores"], form
     first = {"contracts": "micro_f1", "decision": "accuracy", "reviews": "sentiment_macro_f1"}[app]
     assert found["scores"]["all"][first] == (0.6667 if app == "reviews" else 1.0)
 

@@ -331,23 +331,6 @@ def test_members_shows_the_menu(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.slow
-def test_demo_runs_without_a_key_and_leaves_its_report(tmp_path: Path) -> None:
-    ended = fanfold(tmp_path, "demo", "--json")
-    assert ended.code == 0
-    receipt = ended.receipt
-    assert (receipt["planned"], receipt["passed"], receipt["cost_usd"]) == (163, 163, 0.0)
-    report = tmp_path / ".fanfold" / "demo" / "contracts" / "report.md"
-    assert report.read_text().startswith("# Contract risk report\n")
-    again = fanfold(tmp_path, "demo", "--quiet")
-    assert (again.code, again.err) == (0, "")
-    assert "\n0 calls, 489 reused, " in again.out
-    (page,) = re.findall(r"^page: +(.+)$", again.out, re.MULTILINE)
-    assert (tmp_path / page).read_text().startswith("<!doctype html>")
-    account = re.findall(r"report:  fanfold (.+)$", again.out, re.MULTILINE)[0].split()
-    assert fanfold(tmp_path, *account).out.startswith("# contract-review\n\n**complete**\n")
-
-
 def test_help_and_version(tmp_path: Path) -> None:
     helped = fanfold(tmp_path, "--help")
     assert (helped.code, helped.err) == (0, "")
