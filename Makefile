@@ -31,7 +31,7 @@ test: $(DEV) ## all tests but the slow and the long ones
 	@$(BIN)/python -m pytest $(CORES)
 
 test-slow: $(DEV) ## the slow ones: the wheel, the demos and their scores, the real claude and codex
-	@$(BIN)/python -m pytest $(CORES) -m slow
+	@$(BIN)/python -m pytest $(CORES) -m "slow and not sweep"
 
 check: format-check lint types test test-slow ## what CI runs: format, lint, types, tests
 
@@ -82,7 +82,7 @@ postgres: ## the PostgreSQL that the tests of its store start; Debian's package,
 hosts: $(DEV) postgres ## tests over three network namespaces as hosts, and a real sshd; Linux, needs root
 	@command -v ip >/dev/null && test -x /usr/sbin/sshd || \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iproute2 openssh-server >/dev/null
-	@$(BIN)/python -m pytest -m slow -rs tests/flow/test_hosts.py tests/flow/test_ssh.py tests/flow/test_ssh_agents.py tests/flow/test_hosts_fleet.py
+	@$(BIN)/python -m pytest -m "slow and not sweep" -rs tests/flow/test_hosts.py tests/flow/test_ssh.py tests/flow/test_ssh_agents.py tests/flow/test_hosts_fleet.py
 
 browser: ## the browser that tests of pages drive; without one they are skipped. Needs apt-get
 	@command -v chromium >/dev/null || apt-get install -y -q chromium
