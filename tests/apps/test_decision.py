@@ -65,38 +65,65 @@ def test_the_vote_is_better_than_the_best_single_model_on_both_halves() -> None:
 
 
 def test_the_chance_of_a_decision_is_measured_on_the_half_that_it_is_not_in() -> None:
-    chance, half, known = (
-        resolve_target(f"chances:{name}", FOLDER) for name in ("chance", "half", "known")
+    chance, judge_chance, half, known = (
+        resolve_target(f"chances:{name}", FOLDER)
+        for name in ("chance", "judge_chance", "half", "known")
     )
     ids = {half(one.id): one.id for one in load(FOLDER / "data")}
-    counts = {"fitting": {"2 of 2": [30, 40]}, "reporting": {"2 of 2": [9, 10], "1 of 4": [1, 5]}}
+    counts = {
+        "fitting": {"2 of 2": counted(30, 30, 40), "the judge picked another": counted(5, 8, 20)},
+        "reporting": {"2 of 2": counted(9, 9, 10), "1 of 4": counted(1, 1, 5)},
+    }
     two = {"agreed": 2, "answered": 2}
     told = chance({"id": ids["reporting"], **two}, counts)
     assert (told["right"], told["of"], told["share"]) == (30, 40, 0.75)
     assert told["from"] < 0.75 < told["to"]
     assert chance({"id": ids["fitting"], **two}, counts)["of"] == 10
     assert chance({"id": ids["fitting"], "agreed": 1, "answered": 4}, counts) is None, "too few"
-    shipped = known()
-    assert sum(of for one in shipped.values() for _, of in one.values()) == 1200
+    judged = {"id": ids["reporting"], "decision": "A", "judged": "B"}
+    assert (judge_chance(judged, counts)["right"], judge_chance(judged, counts)["of"]) == (8, 20)
+    assert judge_chance({**judged, "judged": "A"}, counts) is None, "it says what the vote says"
+    shipped = [cell for one in known().values() for name, cell in one.items() if " of " in name]
+    assert sum(cell["of"] for cell in shipped) == 1200
 
 
-def test_the_first_page_states_the_chance_of_each_decision(tmp_path: Path) -> None:
+def counted(vote: int, judge: int, of: int) -> dict[str, int]:
+    return {"vote": vote, "judge": judge, "of": of}
+
+
+def test_the_first_page_states_the_chance_of_each_decision_and_what_the_judge_picked(
+    tmp_path: Path,
+) -> None:
     ended = fanfold(tmp_path, "demo", "decision", "--quiet")
-    assert "# 591 decisions by vote" in ended.out
-    right, of = resolve_target("chances:known", FOLDER)()["fitting"]["1 of 4"]
-    assert ended.out.count(f"such decisions were right in {right} of {of} other cases") == 5
+    page = ended.out.partition("# 591 decisions by vote")[2].partition("\npage: ")[0]
+    assert 0 < page.count("\n") < 60 and max(map(len, page.split("\n"))) <= 100
+    known = resolve_target("chances:known", FOLDER)()["fitting"]
+    flat = " ".join(page.split())
+    one = known["1 of 4"]
+    assert flat.count(f"right in {one['vote']} of {one['of']} such cases of the other half") == 3
+    for name, cell in known.items():  # by agreement, the vote and the judge side by side
+        if " of " in name and cell["of"] >= 10 and name != "2 of 2":
+            (row,) = (line for line in page.split("\n") if line.startswith(f"| {name} |"))
+            assert [f"{cell[by]} of {cell['of']}:" in row for by in ("vote", "judge")] == [True] * 2
+    other = known["the judge picked another"]
+    told = f"did so in {other['of']}, and was right in {other['judge']} of them, the vote in {other['vote']}"
+    assert told in flat and "None was recorded as a judge" in flat
     found = (tmp_path / ".fanfold" / "demo" / "decision" / "decisions.json").read_text("utf-8")
-    assert all("chance" in one for one in json.loads(found))
+    made = json.loads(found)
+    assert all("chance" in one and one["judged"] for one in made)
+    assert all(one["judged"] == one["decision"] for one in made if not one["dissent"])
 
 
-def test_a_fourth_judges_where_three_differ(mine: Path) -> None:
+def test_a_fourth_judges_where_they_differ_and_what_was_said_is_not_asked_again(mine: Path) -> None:
     write_data(mine / "data", ("q1", "q2", "q3"))
     subprocess.run([sys.executable, "recordings.py"], cwd=mine, check=True)
-    ended = fanfold(mine, "run", "judge.yaml", "--json", "--quiet")
+    ended = fanfold(mine, "run", "plan.yaml", "--json", "--quiet")
     assert ended.code == 0
-    said = json.loads((mine / "judged.json").read_text(encoding="utf-8"))
-    assert [one["answer"] for one in said] == ["B", "C", "A"]
-    assert {one["name"]: one["calls"] for one in ended.receipt["steps"]}["judged.judge"] == 3
+    assert [one["judged"] for one in ended.receipt["result"]] == ["B", "C", "A"]
+    steps = {one["name"]: one for one in ended.receipt["steps"]}
+    assert steps["judged.judge"]["calls"] == 2, "on q1 the first two agree"
+    report = (mine / "report.md").read_text(encoding="utf-8")
+    assert "Where they differ, in 2 questions" in report and "- judge: the same" in report
 
 
 def test_the_panel_is_the_best_of_the_calibration_half_in_that_order() -> None:
@@ -168,12 +195,13 @@ def test_each_decision_says_who_agreed_who_dissented_and_what_it_cost(mine: Path
     write_data(mine / "data", ("q1", "q2", "q3"))
     subprocess.run([sys.executable, "recordings.py"], cwd=mine, check=True)
     ended = fanfold(mine, "run", "plan.yaml", "--json", "--quiet")
-    assert (ended.code, ended.receipt["passed"], ended.receipt["cost_usd"]) == (0, 3, 0.0)
+    assert (ended.code, ended.receipt["passed"], ended.receipt["cost_usd"]) == (0, 5, 0.0)
     first, second, third = ended.receipt["result"]
     assert first == {
         "id": "q1", "subject": "colors", "question": "Question q1?", "decision": "B", "means": "green",
         "agreed": 2, "answered": 2, "asked": 2, "dissent": [], "absent": [], "why_not": "",
-        "usd": 0.0005419, "chance": first["chance"],
+        "usd": 0.0005419, "judged": "B", "judge_means": "green",
+        "chance": first["chance"], "judge_chance": None,
     }  # fmt: skip
     names = ("decision", "agreed", "answered", "asked")
     assert [second[name] for name in names] == ["C", 2, 3, 4]
@@ -186,7 +214,7 @@ def test_each_decision_says_who_agreed_who_dissented_and_what_it_cost(mine: Path
     assert "nothing was paid" in " ".join(head.split())
     assert head.index("**q3**") < head.index("**q2**")  # the least sure first
     assert f"- {FLASH} said B: green" in head
-    assert f"| q2: Question q2? | colors | C: blue | 2 of 3 | {PRO}: A | " in body
+    assert f"| q2: Question q2? | colors | C: blue | 2 of 3 | {PRO}: A | C | " in body
 
 
 def test_a_question_with_fewer_than_two_answers_is_not_decided_and_is_named(mine: Path) -> None:
@@ -214,12 +242,12 @@ def test_another_folder_of_the_same_layout_is_scored(tmp_path: Path) -> None:
 
 MODEL = """\
   - {{id: {id}, kind: {kind}, model: {id}, base_url: "{url}", key: none, price: {{input: 1, output: 1}},
-     max_tokens: 1000, good_at: [figures]}}
+     max_tokens: 1000, good_at: [{good_at}]}}
 """
 
 
 class Decided:
-    """The plan as it is, in a copy, on three questions, with three models that follow a script."""
+    """The plan as it is, in a copy, on three questions; three models and a judge follow a script."""
 
     def __init__(self, mine: Path, script: str, kind: str) -> None:
         self.folder = mine
@@ -227,7 +255,10 @@ class Decided:
         where = f"tests.apps.decision_models:{script}"
         with threaded_server(mine.parent / "books", script=where) as server:
             url = server.url if kind == "anthropic" else f"{server.url}/v1"
-            models = [MODEL.format(id=id, kind=kind, url=url) for id in ("ada", "bob", "cyd")]
+            good = dict.fromkeys(("ada", "bob", "cyd"), "figures, panel") | {"dan": "judging"}
+            models = [
+                MODEL.format(id=id, kind=kind, url=url, good_at=known) for id, known in good.items()
+            ]
             (mine / "models.yaml").write_text("members:\n" + "".join(models), encoding="utf-8")
             self.ended = fanfold(
                 mine, "run", "plan.yaml", "--roster", "models.yaml", "--json", "--quiet"
@@ -258,7 +289,7 @@ def test_two_that_agree_are_enough_and_a_third_is_asked_when_they_do_not(
     decide: Callable[..., Decided], kind: str
 ) -> None:
     done = decide("careful", kind)
-    assert done.outcome == (0, 3, 8)
+    assert done.outcome == (0, 5, 10)  # two of three are judged too, by one call each
     assert done.decisions == [("B", 2, 2), ("C", 2, 3), ("A", 1, 3)]
     assert done.ended.receipt["result"][1]["dissent"] == [
         {"member": "ada", "answer": "A", "means": "red"}
@@ -274,7 +305,7 @@ def test_an_option_that_is_not_there_is_kicked_back_with_the_reason(
     decide: Callable[..., Decided],
 ) -> None:
     done = decide("wild")
-    assert done.outcome == (0, 3, 9)
+    assert done.outcome == (0, 5, 11)
     assert done.decisions == [("B", 2, 2), ("C", 2, 3), ("A", 1, 3)]
     (back,) = [prompt for prompt in done.prompts if "there is no option" in prompt]
     assert "there is no option H: this question has A to C" in back
@@ -282,14 +313,14 @@ def test_an_option_that_is_not_there_is_kicked_back_with_the_reason(
 
 def test_one_that_keeps_naming_what_is_not_there_is_absent(decide: Callable[..., Decided]) -> None:
     done = decide("stubborn")
-    assert done.outcome[:2] == (0, 3)
+    assert done.outcome[:2] == (0, 5)
     assert done.decisions == [("B", 1, 2), ("C", 2, 2), ("B", 1, 2)]
     assert {one["absent"][0] for one in done.ended.receipt["result"]} == {"ada"}
 
 
 def test_prose_around_the_json_does_no_harm(decide: Callable[..., Decided]) -> None:
     done = decide("talkative")
-    assert done.outcome == (0, 3, 8)
+    assert done.outcome == (0, 5, 10)  # two of three are judged too, by one call each
     assert done.decisions == [("B", 2, 2), ("C", 2, 3), ("A", 1, 3)]
 
 

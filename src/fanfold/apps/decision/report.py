@@ -1,7 +1,7 @@
 """The reduces: every decision as a record, and the report that a person reads.
 
-A reduce gets the bare answers. Who said what stands in votes.json, which the plan writes before, and
-the questions are those of the plan's input.
+A reduce gets the bare answers. Who said what stands in votes.json and judged.json, which the plan writes
+before, and the questions are those of the plan's input.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any
 
 import chances
 from checks import LETTERS
+from judge import MODEL
 from recordings import HERE, Question, dollars, items, load, panel
 
 VOTES = HERE / "votes.json"
+JUDGED = HERE / "judged.json"
 QUESTIONS = HERE / "data" / "questions.jsonl"
 HALF = 100  # questions; smaller halves are not told apart on the first page
-FIRST = 5  # split decisions that the report begins with
+FIRST = 3  # split decisions that the report begins with
 WIDE = 98  # columns of a terminal
 MORE = "<!-- more -->"  # `fanfold demo` prints what stands before this line
 RECORDED = (
@@ -34,21 +36,40 @@ ASKED_NOW = (
 Record = dict[str, Any]
 
 
+def split(parts: Iterable[Any]) -> list[Record]:
+    """The questions on which the vote was not of one mind: those that are judged too."""
+    asked = {str(item["qid"]): item for item in items(QUESTIONS)}
+    return [
+        {"id": vote["id"], **asked[vote["id"]]}
+        for vote in json.loads(_text(VOTES))
+        if vote["answer"] and vote["dissent"]
+    ]
+
+
 def decisions(parts: Iterable[Any]) -> list[Record]:
     """One record for each question, in the order of the input; also for those without a decision.
-    `chance`: how often such a decision was right, among questions of the other half; known for the
-    recorded panel only."""
+    `judged`: what the judge picked, or where all agreed what they said. `chance` and, where the judge picked
+    another one, `judge_chance`: how often such a decision was right, among questions of the other half;
+    known for the recorded panel only."""
     parts = list(parts)
     recorded = any(part.value.get("recorded") for part in parts)
     costs = _costs(QUESTIONS.parent) if recorded else {}
     counts = chances.known() if recorded else None
     asked = {str(item["qid"]): item for item in items(QUESTIONS)}
+    judged = {one["id"]: one["answer"] for one in json.loads(_text(JUDGED))}
     made = [_record(vote, asked[vote["id"]], costs) for vote in json.loads(_text(VOTES))]
-    if counts is None:
-        return made
-    return [
-        {**one, "chance": chances.chance(one, counts) if one["decision"] else None} for one in made
-    ]
+    for one in made:
+        one["judged"] = judged.get(one["id"], None if one["dissent"] else one["decision"])
+        one["judge_means"] = _meant(asked[one["id"]], one["judged"])
+    return made if counts is None else [one | _chances(one, counts) for one in made]
+
+
+def _chances(one: Record, counts: chances.Counts) -> Record:
+    if not one["decision"]:
+        return {"chance": None, "judge_chance": None}
+    return {
+        "chance": chances.chance(one, counts), "judge_chance": chances.judge_chance(one, counts)
+    }  # fmt: skip
 
 
 def _record(vote: Record, item: Record, costs: dict[str, list[float]]) -> Record:
@@ -101,7 +122,8 @@ def told(parts: Iterable[Any]) -> str:
     made = decisions(list(parts))
     split = sorted((one for one in _shown(made) if one["decision"]), key=_sureness)
     shown = _shown(made)
-    lines = [*_head(shown, len(made)), "", *_agreement(shown), "", *_undecided(made)]
+    lines = [*_head(shown, len(made)), "", *_agreement(shown), "", *_beside(shown), ""]
+    lines += _undecided(made)
     lines += ["## Look at these first: the panel is split", ""]
     lines += [line for one in split[:FIRST] for line in _at_length(one)]
     lines += [MORE, "", "## All decisions", "", *_all(made), ""]
@@ -140,35 +162,51 @@ def _head(made: list[Record], of: int) -> Iterator[str]:
 
 
 def _agreement(made: list[Record]) -> Iterator[str]:
-    """How many decisions rest on how much agreement."""
+    """How many decisions rest on how much agreement; and how often the vote was right then on the other
+    half, and how often the judge."""
     decided = [one for one in made if one["decision"]]
     counts = Counter((one["agreed"], one["answered"]) for one in decided)
     usd = bool(made) and "usd" in made[0]
-    yield "| agreed | decisions | share | asked for each |" + (
-        " usd for each | right on the calibration half |" if usd else ""
+    yield "| agreed | cases | share |" + (
+        "     usd | vote right, calibration half | judge right, the same ones   |" if usd else ""
     )
-    yield "|--------|----------:|------:|---------------:|" + (
-        "-------------:|------------------------------|" if usd else ""
+    yield "|--------|------:|------:|" + (
+        "--------:|------------------------------|------------------------------|" if usd else ""
     )
     known = chances.known().get("fitting", {})
     for agreed, answered in sorted(counts, key=lambda pair: (-pair[0] / pair[1], -pair[1])):
         own = [one for one in decided if (one["agreed"], one["answered"]) == (agreed, answered)]
-        asked = sum(one["asked"] for one in own) / len(own)
-        line = f"| {f'{agreed} of {answered}':6} | {len(own):9,} | {len(own) / len(made):5.0%} |"
-        line += f" {asked:14.1f} |"
+        line = f"| {f'{agreed} of {answered}':6} | {len(own):5,} | {len(own) / len(made):5.0%} |"
         if usd:
-            line += f" {sum(one['usd'] for one in own) / len(own):12.5f} |"
-            line += f" {_measured(known.get(f'{agreed} of {answered}')):28} |"
+            line += f" {sum(one['usd'] for one in own) / len(own):.5f} |"
+            found = known.get(f"{agreed} of {answered}")
+            line += f" {_measured(found, 'vote'):28} |"
+            line += f" {_measured(found, 'judge') if agreed < answered else 'not asked: all agree':28} |"
         yield line
 
 
-def _measured(counts: list[int] | None) -> str:
+def _measured(counts: dict[str, int] | None, by: str) -> str:
     """In words, with the interval: a share of few cases says little."""
-    if not counts or counts[1] < chances.FEW:
+    if not counts or counts["of"] < chances.FEW:
         return "too few cases to say"
-    right, of = counts
+    right, of = counts[by], counts["of"]
     low, high = chances.interval(right, of)
     return f"{right} of {of}: {right / of:.0%} ({low:.0%} to {high:.0%})"
+
+
+def _beside(made: list[Record]) -> Iterator[str]:
+    """The judge, side by side with the vote, where the panel is split."""
+    split = [one for one in made if one["decision"] and one["dissent"]]
+    other = [one for one in split if one["judged"] and one["judged"] != one["decision"]]
+    said = f"Where they differ, in {len(split):,} questions, one more model judges: it sees the answers"
+    said += f" without names and picks one, in {len(other):,} another one than the vote."
+    counts = chances.known()["fitting"].get(chances.OTHERWISE)
+    if made and "usd" in made[0]:
+        said += f" None was recorded as a judge: {MODEL} stands for one, and picks what it said by itself."
+    if made and "usd" in made[0] and counts:
+        said += f" On the calibration half it did so in {counts['of']}, and was right in {counts['judge']}"
+        said += f" of them, the vote in {counts['vote']}."
+    yield from wrap(said, WIDE)
 
 
 def _undecided(made: list[Record]) -> Iterator[str]:
@@ -184,17 +222,25 @@ def _at_length(one: Record) -> Iterator[str]:
     question = shorten(one["question"], 320, placeholder=" […]")
     yield from wrap(f"**{one['id']}**, {one['subject']}: {question}", WIDE)
     yield ""
-    said = f"- **{one['decision']}** {_short(one['means'])}: {one['agreed']} of {one['answered']}"
-    if chance := one.get("chance"):
-        said += (
-            f"; such decisions were right in {chance['right']} of {chance['of']} other cases "
-            f"({chance['from']:.0%} to {chance['to']:.0%})"
-        )
-    yield from wrap(said, WIDE, subsequent_indent="  ")
+    vote = f"- vote: **{one['decision']}** {_short(one['means'])}, {one['agreed']} of {one['answered']}"
+    yield from wrap(vote + _right_in(one.get("chance")), WIDE, subsequent_indent="  ")
+    judge = f"- judge: **{one['judged'] or 'no answer'}** {_short(one['judge_means'])}"
+    if one["judged"] == one["decision"]:
+        judge = "- judge: the same"
+    yield from wrap(judge + _right_in(one.get("judge_chance")), WIDE, subsequent_indent="  ")
     for other in one["dissent"]:
         said = f"- {other['member']} said {other['answer']}: {_short(other['means'])}"
         yield from wrap(said, WIDE, subsequent_indent="  ")
     yield ""
+
+
+def _right_in(chance: Record | None) -> str:
+    if chance is None:
+        return ""
+    return (
+        f"; right in {chance['right']} of {chance['of']} such cases of the other half "
+        f"({chance['from']:.0%} to {chance['to']:.0%})"
+    )
 
 
 def _short(text: str, most: int = 80) -> str:
@@ -203,10 +249,10 @@ def _short(text: str, most: int = 80) -> str:
 
 def _all(made: list[Record]) -> Iterator[str]:
     usd = bool(made) and "usd" in made[0]
-    yield "| question | subject | decision | agreed | dissent |" + (
+    yield "| question | subject | decision | agreed | dissent | judge |" + (
         " usd | chance |" if usd else ""
     )
-    yield "|---|---|---|--:|---|" + ("--:|--:|" if usd else "")
+    yield "|---|---|---|--:|---|---|" + ("--:|--:|" if usd else "")
     for one in made:
         cells = [
             f"{one['id']}: {_short(one['question'])}",
@@ -214,8 +260,12 @@ def _all(made: list[Record]) -> Iterator[str]:
             f"{one['decision']}: {_short(one['means'])}" if one["decision"] else "none",
             f"{one['agreed']} of {one['answered']}",
             "; ".join(f"{other['member']}: {other['answer']}" for other in one["dissent"]),
+            (one["judged"] or "none") if one["dissent"] else "",
         ]
         if usd:
-            known = one.get("chance")
-            cells += [f"{one['usd']:.5f}", f"{known['share']:.0%}" if known else "not known"]
+            known = (one.get("chance"), one.get("judge_chance"))
+            cells += [
+                f"{one['usd']:.5f}",
+                *(f"{c['share']:.0%}" if c else "not known" for c in known),
+            ]
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

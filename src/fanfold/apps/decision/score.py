@@ -4,8 +4,8 @@
 
 DIR has questions.jsonl, predictions.csv and output_chars.csv (default: data beside this file). The
 plan is run as it stands in a temporary copy; one JSON object comes out. The best single model is the
-one that did best on the fitting half, of all that were recorded; both, and a judge in place of the
-vote (judge.yaml), are reported on each half.
+one that did best on the fitting half, of all that were recorded; both, and the judge beside the vote,
+are reported on each half.
 """
 
 from __future__ import annotations
@@ -46,19 +46,15 @@ def main() -> None:
 
 
 def decided(folder: Path) -> tuple[list[Question], Decisions, dict[str, Any]]:
-    """The questions of a folder, what both plans made of them (`judged`: the letter that the judge's
-    plan gave), and the receipt of the vote."""
+    """The questions of a folder, what the plan made of them, and its receipt."""
     data = _recordings(folder.resolve())
     questions = load(data)
     if not questions:
         raise BadData(f"{data / 'questions.jsonl'}: there is no question")
     with tempfile.TemporaryDirectory(prefix="fanfold-score-") as name:
         app = _copy(data, Path(name))
-        receipt = _run(app, data, "plan.yaml")
+        receipt = _run(app, data)
         made = {one["id"]: one for one in json.loads((app / "decisions.json").read_text("utf-8"))}
-        _run(app, data, "judge.yaml")
-        for one in json.loads((app / "judged.json").read_text("utf-8")):
-            made[one["id"]] |= {"judged": one["answer"], "judge_asked": one["asked"]}
     return questions, made, receipt
 
 
@@ -82,8 +78,8 @@ def _copy(data: Path, to: Path) -> Path:
     return app
 
 
-def _run(app: Path, data: Path, plan: str) -> dict[str, Any]:
-    command = [sys.executable, "-P", "-m", "fanfold", "run", plan, "--json", "--quiet"]
+def _run(app: Path, data: Path) -> dict[str, Any]:
+    command = [sys.executable, "-P", "-m", "fanfold", "run", "plan.yaml", "--json", "--quiet"]
     ended = subprocess.run(
         [*command, "--store", f"{app}/store"], cwd=app, capture_output=True, text=True, check=False
     )
