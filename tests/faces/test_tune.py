@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -231,6 +233,57 @@ def test_prompts_and_kick_backs_are_candidates_and_the_best_goes_into_the_plan(
     assert (step["revise"], "prompt" in step) == (0, True), "equally good, and no dearer"
 
 
+SHARDED = f"""\
+name: sort
+roster: roster.yaml
+input: {{jsonl: items.jsonl}}
+steps:
+  - map:
+      prompt: |
+        yes, no or unclear? {"Mind this. " * 30}
+        {{% for one in items %}} Claim {{{{ one.id }}}}. {{% endfor %}}
+      member: large
+      shard: {{items: 30}}
+      revise: 0
+  - reduce: {{kind: count}}
+"""
+
+
+def one_of(asked: Asked, id: str) -> str | None:
+    return says(msgspec.structs.replace(asked, prompt=f"question {id}")).text
+
+
+def in_shards(asked: Asked) -> Says:
+    """Several at once are answered as well as one alone; many at once are not."""
+    ids = re.findall(r"Claim (q\d+)", asked.prompt)
+    if len(ids) == 1:
+        return Says(text=one_of(asked, ids[0]))
+    tired = len(ids) > 10
+    answers = [{"id": id, "answer": "tired" if tired else one_of(asked, id)} for id in ids]
+    return Says(data={"answers": answers})
+
+
+def test_shard_sizes_are_candidates_and_the_cheapest_good_one_goes_into_the_plan(
+    tmp_path: Path, models: RunningServer
+) -> None:
+    script.says = in_shards
+    (tmp_path / "plan.yaml").write_text(SHARDED)
+    ended = tuned(
+        tmp_path, "--truth", "labels.csv", "--members", "small,medium", "--shards", "1,5,30",
+        "--target", "0.75", "--out", "tuned.yaml", "--replies", "r.csv",
+    )  # fmt: skip
+    assert ended.code == 0, ended
+    assert "2 members were asked about 120 items, 1, 5 and 30 at once: " in ended.out
+    assert "small ×30 (after 30 items)" in ended.out, "surely worse than others no dearer"
+    assert set(contents(models).values()) == {1}
+    (step,) = yaml.safe_load((tmp_path / "tuned.yaml").read_text())["steps"][0].values()
+    assert (step["member"], step["shard"]) == ("small", {"items": 5})
+    table = fanfold(tmp_path, "tune", "r.csv", "--target", "0.75")
+    assert _body(ended) == table.out and "    shard: {items: 5}" in table.out
+    ran = fanfold(tmp_path, "run", "tuned.yaml", "--json", "--limit", "20", "--fresh").receipt
+    assert (ran["status"], ran["passed"], ran["calls"]) == ("complete", 20, 4)
+
+
 def test_what_a_strong_member_says_can_be_taken_as_right(
     tmp_path: Path, models: RunningServer
 ) -> None:
@@ -268,7 +321,10 @@ def test_a_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, models: Runnin
         (("--truth", "item.label", "--target", "0.9", "--as-good-as", "small"), "state one of"),
         (("--truth", "item.label", "--prompts", "none.md"), "`prompt_file` none.md: no such file"),
         (("--truth", "item.label", "--prompts", "bad.md"), "bad.md"),
-        (("--truth", "item.label", "--revise", "often"), "--revise: 'often' is no number of times"),
+        (("--truth", "item.label", "--revise", "often"), "--revise: 'often' is no number of these"),
+        (("--truth", "item.label", "--shards", "0"), "--shards: '0' is no number of these"),
+        (("--truth", "member:large", "--shards", "5"), "is asked alone; add 1 to --shards"),
+        (("--truth", "item.label", "--shards", "5", "--watch", "member:large"), "add 1 to --shards"),
         (("--truth", "item.label", "--watch", "member:hugo"), "--watch member:hugo: known: "),
         (("--truth", "item.label", "--watch", "hugo"), "--watch hugo: give a table"),
         (("--truth", "item.label", "--watch", "item.text"), "--watch: what --truth says, member:ID"),

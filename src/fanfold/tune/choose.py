@@ -100,7 +100,7 @@ def _pick(scored: list[Scored], goal: Goal) -> tuple[Scored, bool]:
     chosen = frontier(one for one in scored if one.way.step() is not None)
     target = goal.target
     if goal.as_good_as is not None:
-        known = {one.way.member: one for one in scored if isinstance(one.way, Single)}
+        known = {one.way.text(): one for one in scored if isinstance(one.way, Single)}
         if goal.as_good_as not in known:
             raise BadInput(f"no replies of {goal.as_good_as!r}; there are: {', '.join(known)}")
         target = known[goal.as_good_as].expected

@@ -36,6 +36,8 @@ class DriftOptions(msgspec.Struct, frozen=True):
         truth = read_truth(str(self.against), "--watch")
         if truth.kind == "member" and truth.name not in sample.members:
             raise BadInput(f"--watch {self.against}: {remedy(truth.name, sample.members)}")
+        if truth.kind == "member" and 1 not in sample.sizes:
+            raise BadInput(f"--watch {self.against}: it is asked alone; add 1 to --shards")
         if truth.kind not in ("member", "gate") and truth != sample.truth:
             raise BadInput(
                 "--watch: what --truth says, member:ID of one that is tried, gate, or none"

@@ -17,6 +17,7 @@ from fanfold.work.routed import RouteRule
 from fanfold.work.vote import Rule, Vote, Voter, decided, enough, wave
 
 TURNOUT = 2  # answers without which an ensemble decides nothing
+AT_ONCE = " ×"  # between a member and how many items it is asked about in one ask
 _ABSENT, _FAILED = -2, -1
 
 PlanStep: TypeAlias = tuple[str, dict[str, Any]]
@@ -58,7 +59,7 @@ class Tried(msgspec.Struct, frozen=True):
     right: int = 0
     usd: float = 0.0
     seconds: float = 0.0
-    calls: int = 0
+    calls: float = 0
 
 
 class Columns(NamedTuple):
@@ -82,23 +83,35 @@ def columns_of(items: Sequence[Labelled]) -> Columns:
     return found
 
 
-class Single(msgspec.Struct, frozen=True, tag="single"):
+class Single(msgspec.Struct, frozen=True, tag="single", omit_defaults=True):
+    """One member; `at_once`: about so many items in one ask."""
+
     member: str
+    at_once: int = 1
+
+    @classmethod
+    def named(cls, name: str) -> Single:
+        """As `text` names it, and as replies are filed."""
+        member, _, size = name.rpartition(AT_ONCE)
+        return cls(member, int(size)) if member and size.isdecimal() else cls(name)
 
     def tried(self, item: Labelled) -> Tried:
-        reply = item.replies.get(self.member)
-        return Tried() if reply is None else Tried(int(reply.right), reply.usd, reply.seconds, 1)
+        reply = item.replies.get(self.text())
+        if reply is None:
+            return Tried()
+        return Tried(int(reply.right), reply.usd, reply.seconds, 1 / self.at_once)
 
     def answer(self, item: Labelled) -> str | None:
         """What it says of an item; None where it decides nothing."""
-        reply = item.replies.get(self.member)
+        reply = item.replies.get(self.text())
         return None if reply is None else reply.answer
 
     def text(self) -> str:
-        return self.member
+        return self.member if self.at_once == 1 else f"{self.member}{AT_ONCE}{self.at_once}"
 
     def step(self) -> PlanStep:
-        return "map", {"member": self.member}
+        shard = {} if self.at_once == 1 else {"shard": {"items": self.at_once}}
+        return "map", {"member": self.member, **shard}
 
 
 class VoteInOrder(msgspec.Struct, frozen=True, tag="vote"):

@@ -20,6 +20,7 @@ from fanfold.journal import opening
 from fanfold.members.roster import DEFAULT_ROSTER
 from fanfold.observe.script import open_run
 from fanfold.patterns.arguments import prompt_for
+from fanfold.patterns.map_reduce import sharding_of
 from fanfold.patterns.prompt import make_tasks
 from fanfold.plans.carry import check_fields
 from fanfold.plans.inputs import is_stream, open_input
@@ -32,27 +33,27 @@ from fanfold.price import cost, dollars
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.tune.bounds import lower, upper
-from fanfold.tune.policy import Labelled, LabelledReply
-from fanfold.tune.search import GROUPS
-from fanfold.tune.variants import AskingStep, StepVariant, TriedVariant, variants_of
-from fanfold.work.features import DERIVED
-from fanfold.work.fields import MISSING, Path, leaves, number, path_of
+from fanfold.tune.features import item_features
+from fanfold.tune.policy import Labelled, LabelledReply, Single
+from fanfold.tune.variants import AskingStep, StepVariant, TriedVariant, sizes_of, variants_of
+from fanfold.work.fields import MISSING, Path, leaves, path_of
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Traits
 from fanfold.work.nearest import remedy
 from fanfold.work.outcome import Outcome
+from fanfold.work.shard import ShardSize
 from fanfold.work.task import Terms, Who
 from fanfold.work.truth import Truth, read_truth
-from fanfold.work.vote import ballot, label
+from fanfold.work.vote import ballot
 
 ROUNDS = (0.25, 0.5, 1.0)  # of the sample
 RISK = 0.01  # that somebody is left out who is not beaten, in all rounds together
-SHORT = 40  # characters of a field that a router may go by
 
 
 class TuningSample(msgspec.Struct, frozen=True):
     """What is asked: these members about these items, in the words of the step, of which there may be
-    several `variants`: the best of them is `chosen` first. `field`: of a reply, that is compared."""
+    several `variants`: the best of them is `chosen` first. `sizes`: about how many items in one ask each
+    member is asked. `field`: of a reply, that is compared."""
 
     variants: tuple[StepVariant, ...]
     members: tuple[str, ...]
@@ -60,6 +61,12 @@ class TuningSample(msgspec.Struct, frozen=True):
     truth: Truth
     field: Path = ()
     best: int = 0
+    sizes: tuple[int, ...] = (1,)
+
+    def asked(self, sizes: Sequence[int]) -> dict[str, Single]:
+        """Every member with every size, by name."""
+        every = (Single(member, size) for size in sizes for member in self.members)
+        return {one.text(): one for one in every}
 
     @property
     def chosen(self) -> StepVariant:
@@ -95,6 +102,7 @@ class SampleOptions(msgspec.Struct, frozen=True, kw_only=True):
     sample: int = 400
     prompts: str | None = None
     revise: str | None = None
+    shards: str | None = None
 
 
 def sample_of(job: Job, typed: SampleOptions) -> TuningSample:
@@ -121,8 +129,11 @@ def sample_of(job: Job, typed: SampleOptions) -> TuningSample:
     if field is None and isinstance(tuned, Ensemble):
         field = tuned.field
     variants = variants_of(plan, tuned, typed.prompts, typed.revise)
+    sizes = sizes_of(plan, tuned, typed.shards)
+    if known.kind == "member" and 1 not in sizes:
+        raise BadInput("--truth member:ID: who is taken as right is asked alone; add 1 to --shards")
     items = drawn(source, known, typed.sample)
-    return TuningSample(variants, tried, items, known, path_of(field))
+    return TuningSample(variants, tried, items, known, path_of(field), sizes=sizes)
 
 
 def _step(job: Job, name: str | None) -> AskingStep:
@@ -140,7 +151,7 @@ def _step(job: Job, name: str | None) -> AskingStep:
     if not isinstance(step, Map | Ensemble):
         what = f"the step that is tuned must be a map or an ensemble, not `{step.name}`"
         raise BadInput(what, file=plan.file, line=step.line)
-    for field in ("shard", "command", "over"):
+    for field in ("command", "over"):
         if getattr(step, field, None) is not None:
             what = f"a step with `{field}` cannot be tuned"
             raise BadInput(what, file=plan.file, line=step.lines.get(field, step.line))
@@ -210,10 +221,13 @@ async def _tried(run: Run, ready: Ready, sample: TuningSample, number: int) -> T
     if len(sample.variants) == 1:
         return TriedVariant(variant.name, 1.0, 0.0, 0)
     own = msgspec.structs.replace(sample, best=number)
-    terms = {id: _terms(ready, own.step, f"{id} ({variant.name})", id) for id in own.members}
-    traits = {id: run.traits(terms[id])[0] for id in own.members}
+    asked = own.asked(own.sizes[:1])
+    terms = {
+        id: _terms(ready, own.step, f"{id} ({variant.name})", one) for id, one in asked.items()
+    }
+    traits = {id: run.traits(terms[id])[0] for id in asked}
     rows = own.items[: round(ROUNDS[0] * len(own.items))]
-    outcomes = {id: await _ask(run, ready, own.step, terms[id], rows, 0) for id in own.members}
+    outcomes = {id: await _ask(run, ready, own, terms[id], one, rows) for id, one in asked.items()}
     there = {item.id for item in rows}
     labelled = [one for one in _labelled(own, outcomes, traits, run, terms) if one.id in there]
     replies = [reply for item in labelled for id, reply in item.replies.items()]
@@ -226,14 +240,15 @@ async def _rounds(
     run: Run, ready: Ready, sample: TuningSample
 ) -> tuple[list[Labelled], dict[str, int]]:
     """Round after round; and who was left out."""
-    outcomes: dict[str, dict[str, Outcome]] = {id: {} for id in sample.members}
-    terms = {id: _terms(ready, sample.step, id, id) for id in sample.members}
-    traits = {id: run.traits(terms[id])[0] for id in sample.members}
-    asked, left_out, done = list(sample.members), dict[str, int](), 0
+    every = sample.asked(sample.sizes)
+    outcomes: dict[str, dict[str, Outcome]] = {id: {} for id in every}
+    terms = {id: _terms(ready, sample.step, id, one) for id, one in every.items()}
+    traits = {id: run.traits(terms[id])[0] for id in every}
+    asked, left_out, done = list(every), dict[str, int](), 0
     for part in ROUNDS:
         end = round(part * len(sample.items))
         rows = sample.items[done:end]
-        streams = (_ask(run, ready, sample.step, terms[id], rows, done) for id in asked)
+        streams = (_ask(run, ready, sample, terms[id], every[id], rows) for id in asked)
         found = await asyncio.gather(*streams, return_exceptions=True)
         for id, answers in zip(asked, found, strict=True):
             if isinstance(answers, BaseException):
@@ -248,18 +263,23 @@ async def _rounds(
     return labelled, left_out
 
 
-def _terms(ready: Ready, step: AskingStep, called: str, member: str) -> Terms:
-    alone = msgspec.structs.replace(step, who=Who(members=(member,)), escalate=(), hedge=None)
+def _terms(ready: Ready, step: AskingStep, called: str, who: Single) -> Terms:
+    alone = msgspec.structs.replace(step, who=Who(members=(who.member,)), escalate=(), hedge=None)
     return ready.terms(alone, f"{step.name} by {called}")
 
 
 async def _ask(
-    run: Run, ready: Ready, step: AskingStep, terms: Terms, items: Sequence[Item], done: int
+    run: Run, ready: Ready, sample: TuningSample, terms: Terms, who: Single, items: Sequence[Item]
 ) -> dict[str, Outcome]:
-    batch = await run.plan(Rows(items), terms, name=f"{terms.step}, from {done}")
-    prompt = prompt_for(run, terms, ready.prompt(step))
+    """An answer out of a shard is on record as one that was asked alone, so another size is another
+    sample: it does not take what the first one said."""
+    batch = await run.plan(Rows(items), terms, name=f"{terms.step}, from {items[0].id}")
+    made = prompt_for(run, terms, ready.prompt(sample.step))
+    prompt = msgspec.structs.replace(made, sample=sample.sizes.index(who.at_once))
     tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, prompt)
-    async with aclosing(run.stream(tasks, terms=terms)) as landing:
+    size = ShardSize(items=who.at_once) if who.at_once > 1 else None
+    sharding = sharding_of(prompt, size, len(items))
+    async with aclosing(run.stream(tasks, sharding, terms=terms)) as landing:
         return {outcome.id: outcome async for outcome in landing}
 
 
@@ -271,10 +291,11 @@ def _labelled(
     terms: dict[str, Terms],
 ) -> list[Labelled]:
     seconds = {
-        id: mean(run.store.read.latencies(id, one.answerer, terms[id].step) or [0.0])
+        id: mean(run.store.read.latencies(one.id, one.answerer, terms[id].step) or [0.0])
+        / Single.named(id).at_once
         for id, one in traits.items()
     }
-    found, features = [], _features(sample)
+    found, features = [], item_features(sample.items, sample.truth)
     for item in sample.items:
         truth = sample.truth.of(item)
         if sample.truth.kind == "member":
@@ -319,43 +340,6 @@ def _usd(outcome: Outcome, traits: Traits) -> float:
     return dollars(
         cost(traits.price, usage.input, usage.output, usage.cache_read, usage.cache_write)
     )
-
-
-def _features(sample: TuningSample) -> dict[str, dict[str, str]]:
-    """By item, what is known before anybody is asked: fields with few values, numbers, how long it is and
-    in which language. Not one that says the answer itself."""
-    items = sample.items
-    answers = _telling(sample)
-    values: dict[str, dict[str, str]] = {}
-    for item in items:
-        view = {name: value for name, value in item.view().items() if name not in answers}
-        derived = {name: derive(view) for name, derive in DERIVED.items() if name not in view}
-        for name, value in {**derived, **view}.items():
-            if isinstance(value, str | int | float) and len(text := label(value)) <= SHORT:
-                values.setdefault(name, {})[item.id] = text
-    told = {
-        name: found
-        for name, found in values.items()
-        if len(set(found.values())) in GROUPS or _numbers(found, len(items))
-    }
-    return {item.id: {name: own.get(item.id, "") for name, own in told.items()} for item in items}
-
-
-def _telling(sample: TuningSample) -> set[str]:
-    """The fields that say the answer, and the id; what follows from a text goes without them too."""
-    truth, views = sample.truth, [item.view() for item in sample.items]
-    right = [truth.of(item) for item in sample.items]
-    found = {"id", truth.name.partition(".")[0] if truth.kind == "field" else "id"}
-    for name in {name for view in views for name in view} if any(right) else ():
-        own = (view.get(name, "") for view in views)
-        if all(ballot(one) == answer for one, answer in zip(own, right, strict=True)):
-            found.add(name)
-    return found
-
-
-def _numbers(found: dict[str, str], many: int) -> bool:
-    different = set(found.values())
-    return len(found) == many and len(different) > 1 and None not in map(number, different)
 
 
 def _beaten(items: Sequence[Labelled], members: Collection[str], keep: str) -> set[str]:

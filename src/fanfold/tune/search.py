@@ -71,11 +71,13 @@ def frontier(scored: Iterable[Scored], step: float = 0.0) -> list[Scored]:
 def search(items: Sequence[Labelled]) -> list[Scored]:
     """All ways that were tried on these items."""
     names = sorted({name for item in items for name in item.replies})
-    singles = [_careful(_scored(Single(name), items)) for name in names]
+    singles = [_careful(_scored(Single.named(name), items)) for name in names]
     asked = {name: sum(name in item.replies for item in items) for name in names}
     able = [one for one in singles if asked[one.way.text()] >= COVERED * len(items)]
+    several = [one for one in able if isinstance(one.way, Single) and one.way.at_once > 1]
+    able = [one for one in able if one not in several]  # neither a vote nor a route has shards
     plain = [*able, *_votes(_layers(able, MOST_MEMBERS), items)]
-    return [*plain, *_routers(plain, items), *_trees(able, items)]
+    return [*plain, *several, *_routers(plain, items), *_trees(able, items)]
 
 
 def _scored(way: Way, items: Sequence[Labelled], expected: float | None = None) -> Scored:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from math import log10
 from typing import TypeAlias
@@ -47,14 +47,20 @@ def asked_text(asked: AskedSample) -> list[str]:
     """What was asked to learn this."""
     if asked.sample is None:
         return []
+    sizes = "" if asked.sample.sizes == (1,) else f", {_listed(asked.sample.sizes)} at once"
     told = (
-        f"{len(asked.sample.members)} members were asked about {len(asked.items)} items: "
+        f"{len(asked.sample.members)} members were asked about {len(asked.items)} items{sizes}: "
         f"{asked.calls:,} calls, ${asked.usd:.4f}. A reply is right if {asked.sample.truth.describe()}."
     )
     after = (f"{id} (after {many} items)" for id, many in asked.left_out.items())
     surely = "Surely worse than somebody no dearer, and not asked any more: "
     variants = [_variants_text(asked)] if asked.variants else []
     return [told, *variants, *([f"{surely}{', '.join(after)}."] if asked.left_out else []), ""]
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    *some, last = map(str, sizes)
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def _variants_text(asked: AskedSample) -> str:

@@ -20,7 +20,7 @@ from fanfold.work.written import dumped
 _WHO = frozenset({
     "member", "members", "agent", "needs", "use", "spread", "fallback", "escalate", "hedge",
     "samples", "decide", "weights", "order", "quorum", "stop_early", "confidence", "judge",
-    "route", "watch", "field",
+    "route", "watch", "field", "shard",
 })  # fmt: skip
 """The fields of a step that say who is asked, and by what it is watched."""
 

@@ -1,4 +1,5 @@
-"""Variants of the step that is tuned: other prompts, and how often a reply is kicked back."""
+"""Variants of the step that is tuned: other prompts, how often a reply is kicked back, how many items are
+in one ask."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def variants_of(
     """All that are typed, with commas between them; without any, the step as it is. Each is read as if
     it stood in the plan, so a mistake shows before anything is asked."""
     files: list[str | None] = [*_words(prompts)] or [None]
-    times: list[int | None] = [*map(_times, _words(revise))] or [None]
+    times: list[int | None] = [
+        *(_number(word, "--revise", "0,1,2") for word in _words(revise))
+    ] or [None]
     if len(files) * len(times) == 1 and files[0] is None and times[0] is None:
         return (StepVariant("as it is", step),)
     found = []
@@ -68,13 +71,29 @@ def variants_of(
     return tuple(found)
 
 
+def sizes_of(plan: Plan, step: AskingStep, typed: str | None) -> tuple[int, ...]:
+    """How many items in one ask are tried: those that are typed, or what the step states."""
+    if typed is None:
+        shard = step.shard if isinstance(step, Map) else None
+        if shard is None:
+            return (1,)
+        if shard.items is None or shard.divides or shard.hash is not None:
+            what = "`shard` does not go by `items` alone: name sizes to try with --shards 1,10,50"
+            raise BadInput(what, file=plan.file, line=step.lines.get("shard", step.line))
+        return (shard.items,)
+    sizes = [_number(word, "--shards", "1,10,50", 1) for word in _words(typed)]
+    if not isinstance(step, Map):
+        raise BadInput("--shards: an ensemble asks about one item at a time; only a map has shards")
+    return tuple(dict.fromkeys(sizes)) or (1,)
+
+
 def _words(said: str | None) -> list[str]:
     return [word for word in (one.strip() for one in (said or "").split(",")) if word]
 
 
-def _times(word: str) -> int:
-    if not word.isdigit():
-        raise BadInput(f"--revise: {word!r} is no number of times; give some, such as 0,1,2")
+def _number(word: str, option: str, such_as: str, least: int = 0) -> int:
+    if not word.isdecimal() or int(word) < least:
+        raise BadInput(f"{option}: {word!r} is no number of these; give some, such as {such_as}")
     return int(word)
 
 

@@ -47,6 +47,7 @@ _file = click.Path(path_type=Path)
 )
 @click.option("--prompts", metavar="FILE,…", help="Try these prompts in place of the step's own.")
 @click.option("--revise", metavar="N,…", help="Try kicking a reply back so many times.")
+@click.option("--shards", metavar="N,…", help="Try so many items in one ask.")
 @click.option("--budget", metavar="USD", help="For tuning itself: 5, or usd=5,calls=900.")
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
@@ -123,8 +124,8 @@ def _goal(given: dict[str, Any]) -> Goal:
 def _recorded(file: Path, about: SampleOptions, out: Path | None) -> AskedSample:
     if about.truth or out:
         raise BadInput("--truth and --out are for a PLAN; replies have their own column `truth`")
-    if about.prompts or about.revise:
-        raise BadInput("--prompts and --revise are for a PLAN: they ask anew")
+    if about.prompts or about.revise or about.shards:
+        raise BadInput("--prompts, --revise and --shards are for a PLAN: they ask anew")
     return AskedSample(read_replies(file))
 
 
