@@ -82,7 +82,7 @@ postgres: ## the PostgreSQL that the tests of its store start; Debian's package,
 hosts: $(DEV) postgres ## tests over three network namespaces as hosts, and a real sshd; Linux, needs root
 	@command -v ip >/dev/null && test -x /usr/sbin/sshd || \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iproute2 openssh-server >/dev/null
-	@$(BIN)/python -m pytest -m "slow and not sweep" -rs tests/flow/test_hosts.py tests/flow/test_ssh.py tests/flow/test_ssh_agents.py tests/flow/test_hosts_fleet.py
+	@$(BIN)/python -m pytest -m "slow or sweep" -rs tests/flow/test_hosts.py tests/flow/test_ssh.py tests/flow/test_ssh_agents.py tests/flow/test_hosts_fleet.py
 
 browser: ## the browser that tests of pages drive; without one they are skipped. Needs apt-get
 	@command -v chromium >/dev/null || apt-get install -y -q chromium

@@ -26,7 +26,7 @@ from tests.hosts import LAB, Host, laboratory
 from tests.sshd import SshServer, place_of, sshd
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.sweep
 _FANFOLD = """\
 #!/bin/sh
 export HOME=$PWD CODEX_HOME=$PWD/codex TMPDIR=$PWD/tmp CLAUDE_CODE_TMPDIR=$PWD/tmp LANG=C.UTF-8

@@ -45,7 +45,7 @@ def test_a_peer_that_lacks_a_task_or_cannot_be_installed_says_so_in_the_table(be
     assert "| two | cannot be installed | as it is |" in text
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_the_tasks_are_counted_by_the_servers_books(bench: Any) -> None:
     (ours,) = (peer for peer in bench.peers() if peer.name == "fanfold")
     assert bench.TASKS["bad_key"].measure(ours, 0) == "1"

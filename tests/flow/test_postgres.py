@@ -109,7 +109,7 @@ def test_when_the_server_crashes_no_call_is_sent_and_nothing_is_lost(
     assert counts(model, work) == [1] * ITEMS
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_connections_that_are_cut_again_and_again_lose_nothing(
     database: PostgresServer, model: RunningServer, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from fanfold.work.dag import remaining
 from tests.examples import examples
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_real_workflows_come_close_to_what_no_schedule_can_beat(memory_path: Path) -> None:
     """38 of them on 2, 8 and 32 slots, against the longer of critical path and work over slots."""
     lines = [measured(memory_path, one, slots) for one in workflows() for slots in SLOTS]

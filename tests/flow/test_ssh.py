@@ -87,7 +87,7 @@ def test_a_host_carries_out_what_a_run_asks_with_its_own_key(
     machines.none_left()
 
 
-@pytest.mark.parametrize("items", [60, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("items", [60, pytest.param(500, marks=pytest.mark.sweep)])
 def test_connections_that_are_cut_cost_nothing_twice_and_lose_nothing(
     host: SshServer, model: RunningServer, tmp_path: Path, items: int
 ) -> None:

@@ -121,7 +121,7 @@ def rows(database: PostgresServer, place: str, question: str) -> list[tuple[obje
     return database.run(question.replace(" s.", f" {place.rpartition('=')[2]}."))
 
 
-@pytest.mark.parametrize("items", [60, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("items", [60, pytest.param(500, marks=pytest.mark.sweep)])
 def test_when_a_worker_and_the_run_are_killed_only_what_that_worker_held_is_in_doubt(
     database: PostgresServer, model: RunningServer, tmp_path: Path, items: int
 ) -> None:

@@ -145,7 +145,7 @@ def test_what_is_simulated_from_the_record_agrees_with_the_run_it_is_of(tmp_path
     assert abs(found.outcomes["kicked"].mean - real.kicked) <= 0.05 * 150
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_a_sample_comes_to_what_the_whole_comes_to(tmp_path: Path) -> None:
     """An asked reduce and a second step included: what grows with the items is extrapolated."""
     plan = (
