@@ -122,13 +122,14 @@ def environment(folder: Path, more: dict[str, str] | None = None) -> dict[str, s
     return {**clean, "PYTHONPATH": str(SRC), **(more or {})}
 
 
+MEMBERS = [f"fanfold.members.{kind}" for kind in ("openai", "anthropic", "function", "command")]
 WARM = Warm(
     "commands", environment(Path("/")), "fanfold.faces.ui.session", "fanfold.faces.serve.session",
-    "fanfold.fleet.supervisor",
+    "fanfold.fleet.supervisor", "fanfold.members.http_aiohttp", *MEMBERS,
 )  # fmt: skip
 MCP = Warm(
     "mcp", environment(Path("/")), "fanfold.faces.mcp.http", "fanfold.faces.mcp.server",
-    "fanfold.faces.mcp.tools",
+    "fanfold.faces.mcp.tools", "fanfold.members.http_aiohttp", *MEMBERS,
 )  # fmt: skip
 
 

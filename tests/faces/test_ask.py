@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
-from tests.faces.cli import SRC, environment, fanfold, runs
+from tests.faces.cli import MCP, SRC, environment, fanfold, runs
 from tests.faces.desk import write_roster
 from tests.faces.project import PRICE
 from tests.waiting import LONG
@@ -47,6 +47,7 @@ def project(tmp_path: Path, server: RunningServer) -> Path:
 
 
 def with_chief(folder: Path, url: str, **of: str) -> None:
+    assert MCP.address, "the server that it starts is forked, too"
     write_roster(folder, url, CHIEF.format(id="chief", python=sys.executable, agent=AGENT), **of)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from mcp import Client
 
 from fanfold.patterns.delegate import REDUCES, find_members
 from fanfold.testing.running import RunningServer, threaded_server
-from tests.faces.cli import SRC, environment, fanfold, runs, started
+from tests.faces.cli import MCP, SRC, environment, fanfold, runs, started
 from tests.faces.desk import HANDSHAKE, MODERN, call, over_http, over_stdio, trouble, write_roster
 from tests.faces.project import PRICE
 from tests.waiting import LONG
@@ -347,7 +346,7 @@ def test_a_plan_that_finds_no_money_left_is_unfunded(project: Path) -> None:
 def speak(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        [sys.executable, "-m", "fanfold", "mcp", *words], cwd=folder, env=environment(folder),
+        [*MCP.command, "mcp", *words], cwd=folder, env=environment(folder),
         stdin=pipe, stdout=pipe, stderr=pipe,
     )  # fmt: skip
 

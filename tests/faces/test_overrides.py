@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
-from tests.faces.cli import Ended, environment, fanfold, runs, started
+from tests.faces.cli import WARM, Ended, environment, fanfold, runs, started
 from tests.faces.project import MEMBER, PRICE, write_items
 from tests.waiting import LONG, wait_until
 
@@ -42,7 +42,7 @@ def prompts(server: RunningServer) -> list[str]:
 
 def piped(folder: Path, given: str, *words: str) -> Ended:
     ended = subprocess.run(
-        [sys.executable, "-m", "fanfold", *words], cwd=folder, env=environment(folder), input=given,
+        [*WARM.command, *words], cwd=folder, env=environment(folder), input=given,
         capture_output=True, text=True, timeout=LONG, check=False,
     )  # fmt: skip
     return Ended(ended.returncode, ended.stdout, ended.stderr)
