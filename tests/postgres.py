@@ -26,12 +26,18 @@ _FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connec
 
 class PostgresServer:
     """`kill` ends it hard, as a crash would; `start` brings it back with what was durable. `before`:
-    words of a command that starts it elsewhere, with that address."""
+    words of a command that starts it elsewhere, with that address. `tls`: a certificate, whose key is beside
+    it; without TLS nobody is let in then."""
 
     def __init__(
-        self, programs: Path, folder: Path, address: str = "127.0.0.1", before: Sequence[str] = ()
+        self,
+        programs: Path,
+        folder: Path,
+        address: str = "127.0.0.1",
+        before: Sequence[str] = (),
+        tls: Path | None = None,
     ) -> None:
-        self._address, self._before = address, before
+        self._address, self._before, self._more = address, before, tuple[str, ...]()
         self._psycopg = pytest.importorskip("psycopg")
         self._programs, self._data, self._log = programs, folder / "data", folder / "log"
         self._owner = _other_user()
@@ -47,7 +53,18 @@ class PostgresServer:
         if before:
             with (self._data / "pg_hba.conf").open("a") as rules:
                 rules.write("host all all samenet trust\n")
+        if tls is not None:
+            self._use(tls)
         self.start()
+
+    def _use(self, tls: Path) -> None:
+        for name, file in (("server.crt", tls), ("server.key", tls.with_suffix(".key"))):
+            shutil.copyfile(file, self._data / name)
+            (self._data / name).chmod(0o600)
+            if self._owner is not None:
+                shutil.chown(self._data / name, self._owner)
+        (self._data / "pg_hba.conf").write_text("hostssl all all all trust\n")
+        self._more = ("ssl=on",)
 
     def start(self) -> None:
         """It may have to wait until what a killed one left behind has ended."""
@@ -60,7 +77,7 @@ class PostgresServer:
 
     def _launch(self) -> None:
         words = [self._programs / "postgres", "-D", self._data, "-p", str(self.port), "-k", ""]
-        fast = (*_FAST, f"listen_addresses={self._address}")
+        fast = (*_FAST, *self._more, f"listen_addresses={self._address}")
         settings = (word for one in fast for word in ("-c", one))
         before, owner = self._before, self._owner
         if before and owner is not None:
@@ -127,10 +144,12 @@ def server() -> PostgresServer:
 
 
 @contextmanager
-def server_at(address: str, before: Sequence[str]) -> Iterator[PostgresServer]:
-    """One that is started by the command `before`, on that address."""
+def server_at(
+    address: str, before: Sequence[str] = (), tls: Path | None = None
+) -> Iterator[PostgresServer]:
+    """One that is started by the command `before`, on that address; `tls`: as of `PostgresServer`."""
     pytest.importorskip("psycopg")
-    started = PostgresServer(_installed(), _folder(), address, before)
+    started = PostgresServer(_installed(), _folder(), address, before, tls)
     try:
         yield started
     finally:

@@ -8,8 +8,8 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, ClassVar
@@ -135,6 +135,34 @@ class StoreRows:
         return dict(self.ask("select session, count(*) from attempts group by session"))
 
 
+def while_answering(model: RunningServer, over: Callable[[], object]) -> None:
+    """What is under way is answered again and again, until it is true. The slower the machine, the longer it
+    takes until all have noticed all: so a few times only."""
+    for n in range(11):
+        with suppress(AssertionError):
+            return wait_until(over, seconds=0.5 * 2**n)
+        model.release()
+    raise AssertionError("it never came true")
+
+
+@contextmanager
+def all_answered(model: RunningServer) -> Iterator[None]:
+    """Meanwhile, at once."""
+    over = threading.Event()
+
+    def release() -> None:
+        while not over.wait(0.01):
+            model.release()
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 class Together:
     """A project, its store, and the processes that carry its run out. Nothing is answered before `go`."""
 
@@ -167,40 +195,21 @@ class Together:
         """Their sessions, once so many work at the same time; who leads comes first. A portion is given
         up when the calls that it was for have ended, so some are answered, a few at a time."""
         wait_until(lambda: len(self.rows.joined()) >= many)
-        self._while_answering(lambda: len(self.rows.sharers()) >= many)
+        while_answering(self.model, lambda: len(self.rows.sharers()) >= many)
         return self.rows.sharers()
-
-    def _while_answering(self, over: Callable[[], object]) -> None:
-        """What is under way is answered again and again, until it is true. The slower the machine, the
-        longer it takes until all have noticed all: so a few times only."""
-        for n in range(11):
-            with suppress(AssertionError):
-                return wait_until(over, seconds=0.5 * 2**n)
-            self.model.release()
-        raise AssertionError("it never came true")
 
     def answering(self, do: Callable[[], object]) -> None:
         """Meanwhile some of what is under way is answered: what others left must come to its end."""
         thread = threading.Thread(target=do)
         thread.start()
-        self._while_answering(lambda: not thread.is_alive())
+        while_answering(self.model, lambda: not thread.is_alive())
 
-    def go(self) -> None:
-        """From now on all calls are answered, until all processes have ended."""
-        over = threading.Event()
-
-        def release() -> None:
-            while not over.wait(0.01):
-                self.model.release()
-
-        thread = threading.Thread(target=release)
-        thread.start()
-        try:
+    def go(self, but: ShareProcess | None = None) -> None:
+        """From now on all calls are answered, until all processes have ended, or all but that one."""
+        with all_answered(self.model):
             for one in self.started:
-                one.end()
-        finally:
-            over.set()
-            thread.join()
+                if one is not but:
+                    one.end()
 
     def asked(self) -> Counter[str]:
         return Counter(one.prompt for one in self.model.books().asked)

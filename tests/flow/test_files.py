@@ -14,9 +14,11 @@ from random import Random
 
 import pytest
 
+from fanfold.journal import opening
 from tests import postgres
-from tests.faces.cli import Ended, fanfold, started
+from tests.faces.cli import Ended, Program, fanfold, started
 from tests.faces.project import write_items
+from tests.flow.proxy import Proxy
 from tests.sshd import sshd
 from tests.waiting import wait_until
 
@@ -111,9 +113,12 @@ class Elsewhere:
         place, mill = postgres.server().place(), self._folder / "mill"
         mill.mkdir()
         (mill / "workers.yaml").write_text(member)
-        words = ("worker", "--queue", place, "--roster", "workers.yaml")
-        self._stack.enter_context(started(mill, *words))
+        self.worker(place)
         return Project(self._folder, items, "workers", place, more)
+
+    def worker(self, queue: str) -> Program:
+        words = ("worker", "--queue", queue, "--roster", "workers.yaml")
+        return self._stack.enter_context(started(self._folder / "mill", *words))
 
 
 @pytest.fixture
@@ -138,6 +143,8 @@ def test_files_are_there_before_and_in_their_places_after_wherever_the_work_is_d
     ended = project.carry_out()
     assert (ended.code, ended.receipt["passed"], ended.receipt["calls"]) == (0, 3, 3), ended
     assert project.left == upper(0, 1, 2)
+    shown = fanfold(project.run, "show", "build", "i1", *project.words).out
+    assert "\noutputs\n  out/i1.txt  1 kB\n" in shown
 
 
 @EVERYWHERE
@@ -231,3 +238,81 @@ def test_a_run_that_is_killed_at_any_moment_asks_nothing_twice_and_has_all_files
     assert repeated <= ended.receipt["maybe_paid_twice"], "on record, where it may have been paid"
     if where != "here":
         assert repeated == 0, "workers keep what they have"
+
+
+def large(id: str) -> str:
+    """Some megabytes, which are under way for a while."""
+    return f"text of {id} " * 200_000
+
+
+class Carried:
+    """A run whose files are large, and workers that reach the queue by that address."""
+
+    def __init__(self, elsewhere: Elsewhere, folder: Path, queue: str, items: int) -> None:
+        (folder / "mill").mkdir()
+        bare = MEMBER.replace(", inputs: tool.py", "").format(sys.executable, "")
+        (folder / "mill" / "workers.yaml").write_text(f"members: [{bare}]")
+        self.project = Project(folder, items, "workers", queue)
+        for n in range(items):
+            (self.project.run / "data" / f"i{n}.txt").write_text(large(f"i{n}"))
+        self.items, self.worker = items, lambda: elsewhere.worker(queue)
+
+    def check(self, ids: set[str]) -> None:
+        """These have left their files, whole; of others there is nothing, not even a part."""
+        found = {one.name: one.read_text() for one in (self.project.run / "out").iterdir()}
+        wanted = {f"{id}.txt": large(id).upper() for id in ids}
+        assert sorted(found) == sorted(wanted)
+        assert found == wanted
+
+
+def passed(project: Project) -> set[str]:
+    view = opening.look(project.store)
+    try:
+        return {one.id for one in view.read.endings(1, ("passed",))}
+    finally:
+        view.close()
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(6))
+def test_a_worker_that_is_killed_while_files_are_under_way_leaves_no_part_of_one(
+    elsewhere: Elsewhere, tmp_path: Path, seed: int
+) -> None:
+    """What it held is in doubt, and asked again only at the operator's word; all else is done."""
+    carried, random = Carried(elsewhere, tmp_path, postgres.server().place(), 8), Random(seed)
+    project, worker = carried.project, carried.worker()
+    most = random.randint(0, 6)
+    with started(project.run, "run", "plan.yaml", "--json", *project.words) as run:
+        run.until(lambda: sum(project.asked.values()) > 0 and len(project.left) >= most)
+        worker.process.kill()
+        worker.process.wait()
+        carried.worker()
+        ended = run.end()
+    carried.check(passed(project))
+    if ended.receipt["passed"] < carried.items:
+        words = ("resume", "build", "--retry-in-doubt", "--json", *project.words)
+        ended = fanfold(project.run, *words)
+    assert (ended.code, ended.receipt["passed"]) == (0, carried.items), ended
+    carried.check({f"i{n}" for n in range(carried.items)})
+    assert sum(project.asked.values()) - carried.items <= ended.receipt["maybe_paid_twice"]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(3))
+def test_connections_that_are_cut_while_files_are_under_way_cost_nothing_twice(
+    elsewhere: Elsewhere, tmp_path: Path, seed: int
+) -> None:
+    """Those of the worker, and those of the run."""
+    server, random = postgres.server(), Random(seed)
+    with Proxy(server.port) as proxy:
+        carried = Carried(elsewhere, tmp_path, server.place(port=proxy.port), 8)
+        project = carried.project
+        carried.worker()
+        with started(project.run, "run", "plan.yaml", "--json", *project.words) as run:
+            for most in sorted(random.randint(0, 7) for _ in range(3)):
+                run.until(lambda most=most: len(project.left) >= most)
+                proxy.drop()
+            ended = run.end()
+    assert (ended.code, ended.receipt["passed"]) == (0, carried.items), ended
+    carried.check({f"i{n}" for n in range(carried.items)})
+    assert set(project.asked.values()) == {1}

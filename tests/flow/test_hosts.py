@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from fanfold.journal import opening
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.project import MEMBER, PRICE, write_project
 from tests.flow.proxy import Proxy
+from tests.flow.share_processes import ITEMS, StoreRows, all_answered, while_answering
 from tests.hosts import LAB, Host, HostProgram, laboratory
 from tests.postgres import server_at
 
-pytestmark = pytest.mark.slow
+SHORT = 10  # seconds of a lease
 KEY = "    key: env:MODEL_KEY\n"
 
 
@@ -55,10 +57,17 @@ class Team:
         words = ("plan.yaml", "--store", self.place, "--json", "--allow-paid")
         return host.started(self.run, "run", *words)
 
+    def sharing(self, host: Host) -> AbstractContextManager[HostProgram]:
+        """One of the processes that carry the run out together."""
+        words = ("plan.yaml", "--store", self.place, "--json", "--allow-paid", "--shares", "1")
+        state = str(self._folder / f"state-{host.name}")
+        return host.started(self.run, "run", *words, MODEL_KEY="secret", XDG_STATE_HOME=state)
+
     def asked(self) -> Counter[str]:
         return Counter(one.prompt for one in self._model.books().asked)
 
 
+@pytest.mark.slow
 def test_a_run_on_one_host_is_carried_out_by_workers_on_two_others(
     hosts: list[Host], model: RunningServer, tmp_path: Path
 ) -> None:
@@ -82,3 +91,38 @@ def test_a_run_on_one_host_is_carried_out_by_workers_on_two_others(
     assert (receipt["passed"], receipt["maybe_paid_twice"]) == (120, 0)
     assert list(team.asked().values()) == [1] * 120
     assert [host.processes() for host in hosts] == [[], [], []]
+
+
+@pytest.mark.sweep
+def test_processes_on_two_hosts_carry_out_one_run_and_one_host_may_crash(
+    hosts: list[Host], tmp_path: Path
+) -> None:
+    """Started on each with the same name. The one that leads goes down with its host: when its lease is
+    over the other one leads, and only what the dead one had sent is asked again, on record."""
+    db, mill, gpu = hosts
+    slow = threaded_server(tmp_path / "books", price=PRICE, latency_ms=3_600_000.0)
+    with slow as model, server_at(db.address, db.words(process_numbers=False)) as database:
+        team, rows = (
+            Team(database.place("team"), model, tmp_path, ITEMS),
+            StoreRows(database.place("team")),
+        )
+        roster = team.run / "roster.yaml"
+        roster.write_text(roster.read_text().replace("    at: workers\n", ""))
+        opening.open_store(team.place).close()
+        database.run(f"update team.store set lease = {SHORT}")
+        with team.sharing(mill) as first:
+            first.until(rows.sharers)
+            with team.sharing(gpu) as second:
+                second.until(lambda: len(rows.joined()) == 2)
+                while_answering(model, lambda: len(rows.sharers()) == 2)
+                said = db.fanfold(tmp_path, "status", "talk", "--json", "--store", team.place)
+                names = [one["name"].partition(":")[0] for one in said.receipt["processes"]]
+                assert names == ["mill", "gpu"]
+                mill.crash()
+                with all_answered(model):
+                    ended = second.end()
+    assert ended.code == 0, ended
+    receipt = ended.receipt
+    assert (receipt["passed"], receipt["overrun_usd"]) == (ITEMS, 0.0)
+    assert len(team.asked()) == ITEMS
+    assert sum(team.asked().values()) - ITEMS <= receipt["maybe_paid_twice"] <= 16

@@ -80,7 +80,7 @@ def test_orders_reach_all_processes_also_one_that_joins_later(together: Together
     assert set(together.asked().values()) == {1}
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_kill_ends_all_processes(together: Together) -> None:
     together.start(3)
     together.at_work(3)

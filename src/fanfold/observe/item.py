@@ -15,6 +15,7 @@ from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars
 from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
 from fanfold.work.ask import Message, Reply
+from fanfold.work.media import size_text
 from fanfold.work.text import from_here, visible
 
 _encode = msgspec.json.Encoder().encode
@@ -89,7 +90,16 @@ def _reply(reply: Reply, title: str) -> list[str]:
     by = [one_line(reply.model)] if reply.model else []
     by += [f"ended with {reply.finish}"] if reply.finish != "stop" else []
     note = f" ({', '.join(by)})" if by else ""
-    return ["", f"{title}{note}", *_indented(_shown(reply.value))]
+    return ["", f"{title}{note}", *_indented(_shown(reply.value)), *_outputs(reply)]
+
+
+def _outputs(reply: Reply) -> list[str]:
+    """The files that it left, as they are named below the folder of the plan."""
+    if not reply.files:
+        return []
+    sizes = [size_text(one.size) for one in reply.files]
+    paths = [one_line(one.path, 200) for one in reply.files]
+    return ["", "outputs", *(f"  {path}  {size}" for path, size in zip(paths, sizes, strict=True))]
 
 
 def _attempts(step: StepView, width: int) -> list[str]:

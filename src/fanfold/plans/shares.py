@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from fanfold.errors import BadInput, RunStopped
+from fanfold.errors import BadInput, RunStopped, StoreUnavailable
 from fanfold.journal.contract import Store, StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.opening import exists, look, open_store, outlives_process
@@ -124,6 +124,14 @@ async def take_part(job: Job, audience: Audience) -> Ended:
         journal.close()
 
 
+async def _leave(run: Run) -> None:
+    """A process that cannot say so, because its store takes nothing more from it, pauses by itself."""
+    try:
+        await run.leave()
+    except RunStopped as stopped:
+        raise StoreUnavailable(str(stopped)) from None
+
+
 class _Helper:
     def __init__(self, journal: Store, job: Job, session: str, audience: Audience) -> None:
         assert job.record is not None
@@ -166,7 +174,7 @@ class _Helper:
             await self._carry_out(run, division)
         finally:
             self._calls += run.statistics().calls
-            await run.leave()
+            await _leave(run)
 
     async def _carry_out(self, run: Run, division: DividedBatch) -> None:
         job, audience = self._job, self._audience

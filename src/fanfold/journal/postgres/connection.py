@@ -31,8 +31,12 @@ _REFUSED = (
 )  # fmt: skip
 
 
-_DENIED = ("does not exist", "authentication failed", "pg_hba.conf", "no password supplied")
-"""How a server says that it will not let us in; a connection that fails has no code."""
+_DENIED = (
+    "does not exist", "authentication failed", "pg_hba.conf", "no password supplied",
+    "certificate verify failed", "server certificate for", "does not support SSL",
+)  # fmt: skip
+"""How a server says that it will not let us in, and libpq that it does not trust that server; a connection
+that fails has no code."""
 
 
 class _WholeNumber(numeric.NumericBinaryLoader):
