@@ -278,7 +278,7 @@ def passed(project: Project) -> set[str]:
 def test_a_worker_that_is_killed_while_files_are_under_way_leaves_no_part_of_one(
     elsewhere: Elsewhere, tmp_path: Path, seed: int
 ) -> None:
-    """What it held is in doubt, and asked again only at the operator's word; all else is done."""
+    """What it held is in doubt, and asked again on record; all else is done."""
     carried, random = Carried(elsewhere, tmp_path, postgres.server().place(), 8), Random(seed)
     project, worker = carried.project, carried.worker()
     most = random.randint(0, 6)
