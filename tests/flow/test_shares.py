@@ -23,6 +23,7 @@ from tests.flow.share_processes import (
     ShareProcess,
     Together,
     end_everyone,
+    while_answering,
 )
 from tests.waiting import wait_until
 
@@ -141,9 +142,10 @@ def test_a_signal_to_another_one_ends_only_that(tmp_path: Path, model: RunningSe
     together.start(3)
     other = together.process_of(together.at_work(3)[1])
     other.process.terminate()
+    while_answering(model, lambda: not other.process.is_alive())
+    assert (other.end(), together.rows.ask("select status from runs")) == (0, [("running",)])
     together.go()
     assert [one.end() for one in together.started if one is not other] == [0] * 2
-    assert other.end() == 0
     assert together.leader.receipt["result"] == EXPECTED
     assert set(together.asked().values()) == {1}
 

@@ -31,9 +31,12 @@ CAN = (
 BETWEEN = 2 * LOOK  # seconds from one look for something to do to the next
 
 
+LEFT = "left"
+
+
 class Ended(msgspec.Struct, frozen=True):
-    """Why this process takes part no more: the run has ended (its status), or who led it is dead (None).
-    `calls`: that it made."""
+    """Why this process takes part no more: the run has ended (its status), this process was told to go
+    (LEFT), or who led it is dead (None). `calls`: that it made."""
 
     status: str | None
     calls: int = 0
@@ -149,8 +152,9 @@ class _Helper:
             if not journal.sessions.alive(lead):
                 return Ended(None, self._calls)
             division = journal.read.division(self._run)
-            if division is not None and division.lead == lead and self._is_new(division):
-                await self._help(division)
+            new = division is not None and division.lead == lead and self._is_new(division)
+            if division is not None and new and await self._help(division):
+                return Ended(LEFT, self._calls)
             await asyncio.sleep(BETWEEN)
 
     def _is_new(self, division: DividedBatch) -> bool:
@@ -159,11 +163,11 @@ class _Helper:
         self._done.add(which)
         return new
 
-    async def _help(self, division: DividedBatch) -> None:
-        """With what is left of a batch."""
+    async def _help(self, division: DividedBatch) -> bool:
+        """With what is left of a batch. True: it was told to go meanwhile."""
         journal, job = self._journal, self._job
         if not await journal.write(JoinRun(self._run, self._session, division.lead)):
-            return
+            return False
         assert job.record is not None
         record = journal.read.find(job.record.id)
         assert record is not None
@@ -175,6 +179,8 @@ class _Helper:
         finally:
             self._calls += run.statistics().calls
             await _leave(run)
+        assert run.share is not None
+        return run.share.for_good
 
     async def _carry_out(self, run: Run, division: DividedBatch) -> None:
         job, audience = self._job, self._audience

@@ -77,14 +77,14 @@ def taking_part(
 
 class RunShare:
     """Who takes part besides, and what this process may do meanwhile. `alone`: it leaves without the
-    others stopping."""
+    others stopping; `for_good`: and does not come back."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self._run, self._me = ctx, ctx.record.no, ctx.record.session
         self.lead = ctx.settings.lead
         self.leads = self._me == self.lead
         self.portion = NO_PORTION if ctx.record.resumed else ALL
-        self.alone = False
+        self.alone = self.for_good = False
         self._spent_before = ctx.account.usd
         self._gauges: list[Gauge] = []  # of those who may be asked
         self._wants, self._looks = True, 0
@@ -138,10 +138,10 @@ class RunShare:
         led = store.read.led_by(self._run) == ("running", self.lead)
         return led and (self._looks % DEAD != 0 or store.sessions.alive(self.lead))
 
-    def go(self, why: str) -> None:
+    def go(self, why: str, *, for_good: bool = False) -> None:
         """Leave; the others carry on. What is in flight comes to its end."""
         if not self.leads:
-            self.alone = True
+            self.alone, self.for_good = True, for_good
             self._ctx.stopping.halt(Stop("paused", why))
 
     # ── what others say ──

@@ -16,7 +16,7 @@ from fanfold.errors import AlreadyRunning
 from fanfold.fleet.job import prepare_resume
 from fanfold.plans.execute import Audience, Watch
 from fanfold.plans.prepare import Job
-from fanfold.plans.shares import refuse_undivided, take_part, under_way
+from fanfold.plans.shares import LEFT, refuse_undivided, take_part, under_way
 from fanfold.run.loop import on_ending_signals, run_sync, signal_text
 from fanfold.run.run import Run
 
@@ -56,7 +56,7 @@ def perform_shared(
                 job, status = _left_behind(job)
             if status is not None:
                 _say_ended(job, status, calls, audience)
-                return 0 if calls is None else codes.get(status, KILLED)
+                return 0 if calls is None or status == LEFT else codes.get(status, KILLED)
             try:
                 return perform(job, around=children.beside)
             except AlreadyRunning:  # another one was quicker
@@ -151,7 +151,7 @@ def _leaving(run: Run, main: asyncio.Task[object]) -> Iterator[None]:
     def heard(number: signal.Signals) -> None:
         assert run.share is not None
         if run.stopping is None:
-            run.share.go(signal_text(number))
+            run.share.go(signal_text(number), for_good=True)
         else:
             main.cancel()
 
