@@ -57,11 +57,12 @@ def test_orders_reach_all_processes_also_one_that_joins_later(together: Together
     together.at_work(3)
     order(together, "pause", "talk")
     sent = idle(model)
-    (late,) = together.start(1)
+    (late,) = together.start(1, *RUN, "--budget", "7")
     wait_until(lambda: len(together.rows.joined()) == 4)
     wait_until(lambda: late.process.pid in [together.rows.pid(one) for one in together.busy()])
     order(together, "set", "talk", f"m.limits.concurrency={FEW}")
     assert model.totals().asked == sent
+    assert "talk is under way, and its budget stays as it is" in late.said()
     told = status(together)
     assert (told["status"], sum(one["leads"] for one in told["processes"])) == ("paused", 1)
     names = [one["name"].rpartition(":")[2] for one in told["processes"]]

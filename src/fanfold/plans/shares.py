@@ -20,6 +20,7 @@ from fanfold.plans.load import import_all
 from fanfold.plans.output import Output
 from fanfold.plans.plan import Plan, askings, comparable
 from fanfold.plans.prepare import Job, stored_with
+from fanfold.run.inherited import store_words
 from fanfold.run.run import Run
 from fanfold.run.shares import LOOK
 from fanfold.work.budget import combined
@@ -98,6 +99,14 @@ def under_way(job: Job) -> Job | None:
         stored = msgspec.structs.replace(job.stored, spool=theirs.spool)
         job = msgspec.structs.replace(job, stored=stored)
     return msgspec.structs.replace(job, record=record)
+
+
+def other_budget(job: Job, record: RunRecord) -> str:
+    """What to say to one that joins with a budget of its own; empty: it has none, or the same."""
+    if job.options.budget is None or msgspec.json.encode(job.budget) == record.budget:
+        return ""
+    how = f"fanfold set {record.id} budget=TOTAL{store_words(job.options.store)}"
+    return f"{record.name} is under way, and its budget stays as it is; to change it: {how}"
 
 
 def _is_led(archive: StoreView, record: RunRecord) -> bool:

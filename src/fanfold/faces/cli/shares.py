@@ -16,7 +16,7 @@ from fanfold.errors import AlreadyRunning
 from fanfold.fleet.job import prepare_resume
 from fanfold.plans.execute import Audience, Watch
 from fanfold.plans.prepare import Job
-from fanfold.plans.shares import LEFT, refuse_undivided, take_part, under_way
+from fanfold.plans.shares import LEFT, other_budget, refuse_undivided, take_part, under_way
 from fanfold.run.loop import on_ending_signals, run_sync, signal_text
 from fanfold.run.run import Run
 
@@ -50,6 +50,8 @@ def perform_shared(
             if there is not None:
                 assert there.record is not None
                 children.start(there.record.id)
+                if calls is None and (said := other_budget(job, there.record)):
+                    audience.warn(said)
                 ended = run_sync(take_part(there, _listening(audience)))
                 job, status, calls = there, ended.status, (calls or 0) + ended.calls
             if status is None and (joining or calls is not None):
