@@ -55,7 +55,7 @@ def wait_for_work(address: str, modules: list[str]) -> Wanted | None:
         door.listen(64)
         os.write(1, b"ready\n")
         while True:
-            ready, _, _ = select.select([door, 0], [], [])
+            ready, _, _ = select.select([door.fileno(), 0], [], [])
             if 0 in ready:
                 return None
             link, _ = door.accept()
@@ -79,7 +79,8 @@ def forked(link: socket.socket) -> Wanted:
         os.close(handle)
     try:
         _tell(link, number)
-        if wanted.tied and select.select([link, os.pidfd_open(number)], [], [])[0] == [link]:
+        ready, _, _ = select.select([link.fileno(), os.pidfd_open(number)], [], [])
+        if wanted.tied and ready == [link.fileno()]:
             os.kill(-number if wanted.leads else number, signal.SIGKILL)
         _tell(link, os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
     finally:
