@@ -186,6 +186,27 @@ def test_a_batch_that_is_followed_by_a_run_without_its_lease_ends_quietly() -> N
     assert simulate(world).faults["cut_off"] == 1
 
 
+def test_a_batch_that_was_claimed_by_a_wrong_clock_is_found_at_once() -> None:
+    """Whoever resumed it asked the service every second, until the time of its stamp had come."""
+    ahead = WorldFault("jump", at=1, amount=40 * 86400.0)
+    crash = WorldFault("crash_at", at=5, order="run/submission.py")
+    services = (SimulatedService("one", kind="batch"),)
+    report = simulate(World(0, (WorldJob(items=2, batch=True),), services, (ahead, crash)))
+    assert (report.faults["crash_at"], report.statuses) == (1, ["complete"])
+
+
+def test_whoever_has_the_batch_service_may_have_spent_its_month() -> None:
+    """The run was told that no member has such a service, and nobody knew what to do."""
+    services = (
+        SimulatedService("one"),
+        SimulatedService("three", ("invalid", "lost_after", "lost_after"), "batch", monthly=0.004),
+    )
+    other = WorldJob("b", "conduct", words=1, gate="judge", revise=2, hold=True, concurrency=2,
+                     usd=0.005)  # fmt: skip
+    job = WorldJob(items=4, words=1, concurrency=1, batch=True)
+    assert simulate(World(20014, (job, other), services, leases=True)).statuses == ["complete"] * 2
+
+
 # ── the disk ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -164,8 +164,19 @@ class Chooser:
         for who in terms.whos[:1]:
             candidates = self.eligible(who).candidates
             if candidates and not any(one.traits.batch is not None for one in candidates):
-                why = without_service([one.traits.id for one in candidates])
+                why = self._without_batch(who, [one.traits.id for one in candidates])
                 raise BadInput(f"step {terms.step}: {why}")
+
+    def _without_batch(self, who: Who, asked: list[str]) -> str:
+        """Whoever has such a service may be one who has no money for it now."""
+        closed = self._months_used_up()
+        for one in self.accepts(who):
+            if one.batch is not None and one.id in closed:
+                what = f"member {one.id} has the batch service that `batch` needs, but {closed[one.id]}"
+                return (
+                    f"{what}; raise `budget_usd_month` of {one.id}, or leave `batch` out until then"
+                )
+        return without_service(asked)
 
     def by_batch(self, candidate: Candidate) -> Candidate | None:
         traits = candidate.traits

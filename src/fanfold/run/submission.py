@@ -249,13 +249,14 @@ class Submission:
         """The id of a batch that may have been accepted though nobody heard so. "": it surely was not."""
         strangers: set[str] = set()
         interval = FIRST_LOOK
-        until = max(self._claimed, self._clock.now() - UNSETTLED) + UNSETTLED
+        now = self._clock.now()
+        until = max(min(self._claimed, now), now - UNSETTLED) + UNSETTLED
         if self._record is None:
-            until = self._clock.now() + UNSETTLED
+            until = now + UNSETTLED
         while True:
             known = {*self._place.store.read.submitted_before(), *strangers}
             states = await self._told(
-                lambda known=known: self._service.since(self._claimed - SKEW, known)  # type: ignore[misc]
+                lambda known=known: self._service.since(self._earliest, known)  # type: ignore[misc]
             )
             alike = [one for one in states if self._may_be(one)]
             for one in alike:
@@ -268,6 +269,12 @@ class Submission:
             await self._wait(interval)
             if self._clock.now() >= until:
                 interval = min(SLOWEST_LOOK, interval * SLOWER)
+
+    @property
+    def _earliest(self) -> float:
+        """When the service may have made it. A stamp that is still to come is of a clock that was wrong,
+        and says nothing."""
+        return 0.0 if self._claimed > self._clock.now() else self._claimed - SKEW
 
     def _may_be(self, state: BatchState) -> bool:
         return state.name == self._name if self._service.keeps_names else state.lines == self._many
@@ -313,9 +320,7 @@ class Submission:
         try:
             return await self._patiently(lambda: self._service.look(self._id))
         except MemberError as error:
-            there = await self._patiently(
-                lambda: self._service.since(self._claimed - SKEW, frozenset())
-            )
+            there = await self._patiently(lambda: self._service.since(self._earliest, frozenset()))
             if any(one.id == self._id for one in there):
                 raise LeftInBatch(f"its batch cannot be looked at: {error}") from None
             raise MemberError(f"its batch {self._id} is gone: {error}", lost=True) from None

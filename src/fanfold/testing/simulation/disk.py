@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -22,15 +23,21 @@ _SHM = Path("/dev/shm")
 
 
 class SimulatedDisk:
-    """Where the database of one world is. `db`: the connection of all its processes."""
+    """Where the database of one world is."""
 
     def __init__(self) -> None:
         root = str(_SHM) if os.access(_SHM, os.W_OK) else None
         self._root = Path(tempfile.mkdtemp(prefix="fanfold-world-", dir=root))
         self._losses = 0
-        folder = StoreFolder(self._folder)
-        folder.prepare()
-        self.db = folder.connect()
+        self._db: sqlite3.Connection | None = None
+        StoreFolder(self._folder).prepare()
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The connection of all its processes. Raises StoreError while the file cannot be opened."""
+        if self._db is None:
+            self._db = StoreFolder(self._folder).connect()
+        return self._db
 
     @property
     def _folder(self) -> Path:
@@ -54,15 +61,19 @@ class SimulatedDisk:
             log = _torn(before, after, rng)
         if kind == "flip":
             base, log = _flipped(base, log, rng)
-        self.db.close()
+        self._disconnect()
         self._losses += 1
         self._folder.mkdir()
         (self._folder / "journal.db").write_bytes(base)
         self._log.write_bytes(log)
-        self.db = StoreFolder(self._folder).connect()
+
+    def _disconnect(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
 
     def close(self) -> None:
-        self.db.close()
+        self._disconnect()
         shutil.rmtree(self._root, ignore_errors=True)
 
 

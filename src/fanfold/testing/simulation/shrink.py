@@ -57,11 +57,11 @@ def _smaller(world: World) -> Iterator[World]:
                 if script != service.script:
                     fewer = _replace(service, script=script)
                     yield _replace(world, services=_with(world.services, n, fewer))
-    for n, job in enumerate(world.jobs):
+    for job in dict.fromkeys(world.jobs):  # the same run in two processes stays the same
         options = [name for name in WorldJob.__struct_fields__ if name not in ("name", "items")]
         fewer_items = [_replace(job, items=many) for many in range(job.items)]
         for plain in (*_plainer(job, options), *fewer_items):
-            yield _replace(world, jobs=_with(world.jobs, n, plain))
+            yield _replace(world, jobs=tuple(plain if one == job else one for one in world.jobs))
     for plain in _plainer(world, ("leases", "shuffle")):
         yield plain
     if world.shuffle:

@@ -13,6 +13,7 @@ from fanfold.journal.contract import Store
 from fanfold.run.member_sources import QueuedMembers
 from fanfold.run.open import carried_out, record_of
 from fanfold.run.orders import NewOrder, give_by
+from fanfold.run.record import RESUMABLE
 from fanfold.run.run import Run
 from fanfold.run.settings import Govern, Settings
 from fanfold.run.worker import Worker, WorkerOptions
@@ -123,11 +124,21 @@ class Simulation:
             approve=_approve if job.asking else None,
             retry_in_doubt=None if process.may_repeat else frozenset(),
         )  # fmt: skip
-        record = await record_of(store, job.name, budget, process.clock)
+        name = self._left_over(store, process.slot) or job.name
+        record = await record_of(store, name, budget, process.clock)
         source = QueuedMembers(partial(ProcessQueue, self.queue, process), *members)
         process.run = run = Run(store, record, source, settings, process.clock)
         async with carried_out(run):
             await carry_job(Shape(run, job, more, self.world, self._read))
+
+    def _left_over(self, store: Store, slot: int) -> str:
+        """Two processes that begin at once make two runs of one name. What the earlier has left at a
+        service, only that one can collect: whoever is told so resumes it, by its id."""
+        name = self.world.jobs[slot].name
+        if self._starts[slot] < 4 or sum(job.name == name for job in self.world.jobs) < 2:
+            return ""
+        left = [one.id for one in store.read.runs() if one.name == name and one.status in RESUMABLE]
+        return left[self._starts[slot] % len(left)] if len(left) > 1 else ""
 
     async def _work(self, process: SimulatedProcess) -> None:
         """What a worker does: take asks out of the queue, until it is stopped."""
@@ -172,6 +183,8 @@ class Simulation:
         if run is not None and run.stopping is not None and run.stopping.rest == "unfunded":
             self._budgets[slot] += 1
         if run is not None and run.closing is not None and run.closing.unfunded:
+            self._budgets[slot] += 1
+        if process.said.startswith("BadInput") and "budget_usd_month" in process.said:
             self._budgets[slot] += 1
         wait = min(60.0, 1.0 * 2 ** self._starts[slot])
         self.machine.at(self.machine.now + wait, partial(self._start, slot))
