@@ -93,6 +93,8 @@ def test_a_check_finds_damage_and_says_where(kind: str, tmp_path: Path) -> None:
         "update {0}replies set cost = cost + 1 where no = 1",
         "update {0}spending set settled = settled + 10000",
         "delete from {0}replies where no = 2",
+        "delete from {0}steps where run = 2",  # as a blank page would be
+        "delete from {0}items where run = 1 and batch = 0 and position = 0",
     )
     if kind == "sqlite":
         with closing(sqlite3.connect(Path(backend.place) / "journal.db")) as db:
@@ -104,9 +106,12 @@ def test_a_check_finds_damage_and_says_where(kind: str, tmp_path: Path) -> None:
             server().run(change.format(f"{backend.place.rpartition('=')[2]}."))
     done = CliRunner().invoke(cli, ["store", "check", backend.place])
     assert done.exit_code == 1
-    assert done.stderr.splitlines()[-3:] == [
+    assert done.stderr.splitlines()[-6:] == [
         "fanfold: replies: the row 1 is damaged",
-        "fanfold: outcomes: 1 of them point to a reply that is not there",
+        "fanfold: outcomes: 1 of them name rows of replies that are not there",
+        "fanfold: outcomes: 1 of them name rows of items that are not there",
+        "fanfold: attempts: 1 of them name rows of steps that are not there",
+        "fanfold: batches: 1 of them name rows of items that are not there",
         "fanfold: spending: m in 1970-01 is more than its attempts took",
     ]
 

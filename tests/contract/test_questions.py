@@ -154,6 +154,7 @@ async def fill(store: Store) -> None:
     await store.write(KeepContent(1, "a.png", HASH, CONTENT))
     below = record(CHILD, name="below", session="t", parent=f"{RUN_ID}:1")
     await store.write(AddRun(below))
+    await store.write(NameStep(2, 0, "map"))
     await store.write(start(b"c" * 16, run=2, session="t"))
     await store.write(end(11, b"c" * 16, run=2, cost=9, bound=True))
     await store.write(start(b"e" * 16, run=2, session="t"))

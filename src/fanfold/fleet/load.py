@@ -23,7 +23,7 @@ from fanfold.fleet.records import (
 from fanfold.patterns.prompt import parent_places
 from fanfold.work import dag
 from fanfold.work.document import Node, read, read_text
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.reader import read_record
 
 PROMPT = "prompt.md"
@@ -147,7 +147,7 @@ def _check_order(fleet: Fleet, top: Node) -> None:
                 what = f"worker `{one.id}` depends on itself; take it out of its `depends_on`"
                 raise Cycle((one.id,), what, fleet.file, where.line)
             if parent not in known:
-                what = f"worker `{one.id}` depends on `{parent}`, which is not there"
+                what = f"worker `{one.id}` depends on {quoted(parent)}, which is not there"
                 raise where.bad(f"{what}: {remedy(parent, known - {one.id})}")
     if around := dag.cycle(fleet.workers):
         first = next(one for one in fleet.workers if one.id == around[0])
@@ -204,7 +204,8 @@ def _check_places(fleet: Fleet, worker: WorkerSpec, text: str) -> None:
             what = "the result of a parent is written {{ parents.ID }}, with nothing else in it"
             raise BadInput(what, file=file, line=line)
         if id not in known:
-            what = f"`parents.{id}` is read, but worker `{worker.id}` does not depend on `{id}`"
+            name = quoted(id)
+            what = f"`parents.{name[1:-1]}` is read, but worker `{worker.id}` does not depend on {name}"
             hint = remedy(id, known) if known else "it has no `depends_on`"
             raise BadInput(f"{what}: {hint}", file=file, line=line)
 

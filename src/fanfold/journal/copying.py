@@ -46,8 +46,8 @@ def check(view: StoreView) -> CheckedStore:
             if table == "attempts":
                 cost += row[columns.split(", ").index("cost")]
         tables[table] = count, whole
-    if lacking := read.lacking_replies():
-        problems.append(f"outcomes: {lacking} of them point to a reply that is not there")
+    for table, many, other in read.lacking():
+        problems.append(f"{table}: {many} of them name rows of {other} that are not there")
     for member, month, settled, reserved in read.rows("spending"):
         if settled + reserved > view.read.month_use(member, month).whole:
             problems.append(f"spending: {member} in {month} is more than its attempts took")

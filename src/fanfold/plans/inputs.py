@@ -153,7 +153,7 @@ def open_input(
         case "list":
             return _listed(spec)
         case "count":
-            return _counted(spec)
+            return Numbered(spec)
         case "files":
             return _globbed(spec, Path(folder))
         case "command":
@@ -221,13 +221,21 @@ def _listed(spec: Input) -> Records:
     )  # fmt: skip
 
 
-def _counted(spec: Input) -> Records:
-    line = spec.line or 1
-    return Records(
-        spec.file or "count", lambda: ((line, {"n": n}) for n in range(spec.value)), _as_it_is,
-        lambda data, position, line: str(position), spec.limit,
-        lambda: digest(canonical(["count", spec.value])).hex(),
-    )  # fmt: skip
+class Numbered(Records):
+    """Numbered items: how many there are is known, and each can be made without those before it."""
+
+    def __init__(self, spec: Input) -> None:
+        line, many = spec.line or 1, spec.value
+        super().__init__(
+            spec.file or "count", lambda: ((line, {"n": n}) for n in range(many)), _as_it_is,
+            lambda data, position, line: str(position), spec.limit,
+            lambda: digest(canonical(["count", many])).hex(),
+        )  # fmt: skip
+        self.size: int = many if spec.limit is None else min(many, spec.limit)
+
+    def every(self, stride: int) -> Iterator[tuple[int, Item]]:
+        """The first, and then each that is so many later."""
+        return ((n, Item(str(n), own({"n": n}))) for n in range(0, self.size, stride))
 
 
 def _globbed(spec: Input, folder: Path) -> Records:

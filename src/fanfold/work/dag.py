@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeAlias
 
 from fanfold.errors import BadInput
-from fanfold.work.nearest import nearest
+from fanfold.work.nearest import nearest, quoted
 
 
 class Dependent(Protocol):
@@ -41,14 +41,14 @@ def check(tasks: Tasks) -> None:
         first = known.setdefault(task.id, position)
         if first != position:
             raise BadInput(
-                f"duplicate task id `{task.id}`, at {first} and {position}; make ids unique"
+                f"duplicate task id {quoted(task.id)}, at {first} and {position}; make ids unique"
             )
     for task in tasks:
         for parent in task.depends_on:
             if parent not in known:
                 raise BadInput(_unknown(task.id, parent, known))
             if parent == task.id:
-                raise BadInput(f"task `{task.id}` depends on itself; CYCLE:{task.id}")
+                raise BadInput(f"task {quoted(task.id)} depends on itself; CYCLE:{task.id}")
     if around := cycle(tasks):
         raise BadInput(
             "these tasks wait for one another, so none of them can start; take one of them out of"
@@ -58,8 +58,8 @@ def check(tasks: Tasks) -> None:
 
 def _unknown(id: str, parent: str, known: Iterable[str]) -> str:
     like = nearest(parent, tuple(known))
-    hint = f"did you mean `{like}`?" if like else "no task has an id like it"
-    return f"task `{id}` depends on `{parent}`, which is not there: {hint}"
+    hint = f"did you mean {quoted(like)}?" if like else "no task has an id like it"
+    return f"task {quoted(id)} depends on {quoted(parent)}, which is not there: {hint}"
 
 
 def cycle(tasks: Tasks) -> list[str]:

@@ -489,6 +489,15 @@ def test_a_large_input_is_measured_on_a_sample_that_is_spread_over_it(tmp_path: 
         assert other.p50 == pytest.approx(one.p50, rel=0.1)
 
 
+def test_numbered_items_are_counted_by_arithmetic(tmp_path: Path) -> None:
+    """Two thousand million of them are as quick as a few."""
+    steps = "  - map: {prompt: 'Say {{ item.n }}', member: a}"
+    plan = write(tmp_path / "p", steps, more="input: {count: 2147483648}")
+    made = previewed(plan, measured=50)
+    assert step(made, "map").tasks == 2147483648
+    assert "measured on 50 of 2,147,483,648 items" in in_words(made.notes)[0]
+
+
 # ── with a store ─────────────────────────────────────────────────────────────────────────────
 
 WHOLE = (

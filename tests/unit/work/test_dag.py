@@ -47,6 +47,14 @@ def test_what_is_wrong_is_named(text: str, said: str) -> None:
     assert str(caught.value) == said
 
 
+def test_a_name_in_a_refusal_is_on_one_line_and_not_too_long() -> None:
+    with pytest.raises(BadInput) as caught:
+        check([Job("a", ("b\r\n\n" + "c" * 500,))])
+    said = str(caught.value)
+    assert said.startswith(r"task `a` depends on `b\r\n\nccc") and "\n" not in said
+    assert len(said) < 200
+
+
 @pytest.mark.parametrize(
     ("text", "cycle"),
     [

@@ -58,6 +58,23 @@ TABLES = {
     ),
 }  # fmt: skip
 """All that a copy has. The runs come last: a store without them counts as empty."""
+_STEP = "not exists (select 1 from steps o where o.run = t.run and o.no = t.step)"
+_RUN = "not exists (select 1 from runs o where o.no = t.run)"
+REFERENCES = (
+    ("outcomes", "replies", "t.reply is not null and not exists"
+     " (select 1 from replies o where o.no = t.reply)"),
+    ("outcomes", "steps", _STEP),
+    ("outcomes", "items", "not exists (select 1 from items o"
+     " where o.run = t.run and o.batch = t.batch and o.position = t.position)"),
+    ("attempts", "steps", _STEP),
+    ("sums", "attempts", "not exists (select 1 from attempts o"
+     " where o.run = t.run and o.step = t.step and o.member = t.member)"),
+    ("batches", "items", "t.size <> (select count(*) from items o"
+     " where o.run = t.run and o.batch = t.no)"),
+    ("steps", "runs", _RUN),
+    ("batches", "runs", _RUN),
+)  # fmt: skip
+"""Rows of the first name rows of the second: where they do not find them."""
 
 
 class TableRows:
@@ -65,13 +82,16 @@ class TableRows:
     flaws: Callable[[], list[str]]
     """What is wrong with the database itself."""
 
-    def lacking_replies(self) -> int:
-        """How many outcomes point to a reply that is not there."""
-        question = (
-            "select count(*) from outcomes o where o.reply is not null and not exists"
-            " (select 1 from replies r where r.no = o.reply)"
-        )
-        return int(self._execute(question).fetchone()[0])
+    def lacking(self) -> Iterator[tuple[str, int, str]]:
+        """Tables that name rows of another which are not there: how many, and of which. A page that is
+        blank, or another's, leaves no other trace."""
+        for table, other, named in REFERENCES:
+            question = (
+                f"select count(*) from {table} t where {named} and not exists"
+                " (select 1 from runs r where r.no = t.run and r.status = 'removed')"
+            )
+            if many := int(self._execute(question).fetchone()[0]):
+                yield table, many, other
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         columns, width = TABLES[table]

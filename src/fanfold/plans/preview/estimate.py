@@ -14,13 +14,13 @@ from fanfold.journal.contract import StoreView
 from fanfold.members.roster import Roster
 from fanfold.plans.condition import condition, holds, reads_steps
 from fanfold.plans.header import PlanHeader
-from fanfold.plans.inputs import open_input
+from fanfold.plans.inputs import Numbered, open_input
 from fanfold.plans.preview.asks import Premises, PreviewContext
 from fanfold.plans.preview.standin import Size
 from fanfold.plans.preview.stations import PassingItem, Station
 from fanfold.run.forecast import Forecast, Note, Preview, StepPreview, at_once, in_turn
 from fanfold.run.planning import duplicate_id
-from fanfold.work.item import Source
+from fanfold.work.item import Item, Source
 
 CHUNK = 64
 _NOT_READ = {"command": "runs the program", "http": "fetches it"}
@@ -88,15 +88,25 @@ class Sample:
     def chunks(self) -> Iterator[tuple[list[PassingItem], range]]:
         if self._source is None:
             return
-        skip = bytearray(b"\1") * (self.size or 0) if self._stride > 1 else bytearray()
-        skip[:: self._stride] = bytes(len(skip[:: self._stride]))
-        walk = (PassingItem(at, item) for at, (_, item) in enumerate(self._source.walk(skip)))
+        chosen = every(self._source, self.size or 0, self._stride)
+        walk = (PassingItem(at, item) for at, (_, item) in enumerate(chosen))
         while chunk := list(islice(walk, CHUNK)):
             yield chunk, range(chunk[0].at, chunk[-1].at + 1)
 
 
+def every(source: Source, size: int, stride: int) -> Iterator[tuple[int, Item]]:
+    """The first item of so many, and then each that is `stride` later."""
+    if isinstance(source, Numbered):
+        return source.every(stride)
+    skip = bytearray(b"\1") * size if stride > 1 else bytearray()
+    skip[::stride] = bytes(len(skip[::stride]))
+    return source.walk(skip)
+
+
 def _counted(source: Source) -> int:
     """How many items there are. A duplicate id is refused, as the run refuses it."""
+    if isinstance(source, Numbered):
+        return source.size
     marks = array("q", (hash(item.id) for _, item in source.walk()))
     twice = {one for one, other in pairwise(sorted(marks)) if one == other}
     if twice:  # two ids may have one hash
