@@ -74,17 +74,23 @@ class Cursor:
         self._cursor, self._file = cursor, file
 
     def __iter__(self) -> Iterator[Any]:
-        with sqlite_errors(self._file):
+        try:
             for row in self._cursor:  # noqa: UP028 (a cursor cannot be closed after its connection)
                 yield row
+        except DATABASE_ERRORS as error:
+            raise translate(error, self._file) from error
 
     def fetchone(self) -> Any:
-        with sqlite_errors(self._file):
+        try:
             return self._cursor.fetchone()
+        except DATABASE_ERRORS as error:
+            raise translate(error, self._file) from error
 
     def fetchall(self) -> list[Any]:
-        with sqlite_errors(self._file):
+        try:
             return self._cursor.fetchall()
+        except DATABASE_ERRORS as error:
+            raise translate(error, self._file) from error
 
 
 class Statements:
@@ -94,8 +100,10 @@ class Statements:
         self._db, self._file = db, file
 
     def execute(self, question: str, given: Any = ()) -> Cursor:
-        with sqlite_errors(self._file):
+        try:
             return Cursor(self._db.execute(question, given), self._file)
+        except DATABASE_ERRORS as error:
+            raise translate(error, self._file) from error
 
     def flaws(self) -> list[str]:
         """What is wrong with the pages of the database, or with its indexes."""

@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 import time
+import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
@@ -18,10 +19,11 @@ from typing import NamedTuple
 from fanfold.testing.simulation.places import ELSEWHERE, await_sites, reason_of
 from fanfold.testing.simulation.shrink import as_test, failure_of, shrink
 from fanfold.testing.simulation.simulate import WorldReport, simulate
-from fanfold.testing.simulation.storage import new_database
+from fanfold.testing.simulation.storage import Database, new_database
 from fanfold.testing.simulation.world import world_of
 
 CHUNK = 250
+OF_GARBAGE = 25  # worlds that are thrown away together
 OFTEN = 20  # crashes at each place
 
 
@@ -75,16 +77,28 @@ class WorldTally(NamedTuple):
 
 
 def carry_out(first: int, count: int) -> WorldTally:
-    """So many worlds in this process."""
+    """So many worlds in this process. What they leave is in circles, and small: it is thrown away after
+    every few of them, with coroutines of dead processes that nobody ever awaited."""
     began, db, tally = time.process_time(), new_database(), WorldTally.none()
+    gc.collect()
     gc.freeze()
-    for seed in range(first, first + count):
-        try:
-            tally = tally.with_world(simulate(world_of(seed), db))
-        except AssertionError as error:
-            failed = (*tally.failed, (seed, str(error)))
-            tally = tally._replace(schedules=tally.schedules + 1, failed=failed)
+    gc.disable()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+        for seed in range(first, first + count):
+            tally = _with_seed(tally, seed, db)
+            if seed % OF_GARBAGE == 0 or seed == first + count - 1:
+                gc.collect()
+    gc.enable()
     return tally._replace(seconds=time.process_time() - began)
+
+
+def _with_seed(tally: WorldTally, seed: int, db: Database) -> WorldTally:
+    try:
+        return tally.with_world(simulate(world_of(seed), db))
+    except AssertionError as error:
+        failed = (*tally.failed, (seed, str(error)))
+        return tally._replace(schedules=tally.schedules + 1, failed=failed)
 
 
 def many(first: int, count: int, cores: int) -> WorldTally:

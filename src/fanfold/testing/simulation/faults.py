@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 from fanfold.journal.facts import CloseRun, Fact
 from fanfold.testing.simulation.invariants import Invariants
 from fanfold.testing.simulation.machine import ProcessKilled, SimulatedProcess
-from fanfold.testing.simulation.places import awaits_of
+from fanfold.testing.simulation.places import awaits_of, places_of
 from fanfold.testing.simulation.storage import SharedStore
 from fanfold.testing.simulation.world import (
     OF_COMMITS,
@@ -56,8 +57,9 @@ class WorldFaults:
     ) -> None:  # fmt: skip
         self._store, self._invariants, self._report, self._rng = store, invariants, report, rng
         self._pending = list(world.faults)
+        self._slots = {one.job for one in world.faults if one.kind not in OF_COMMITS}
         self._steps, self._commits = Counter[int](), Counter[int]()
-        self._seen: set[str] = set()
+        self._seen: set[tuple[SimulatedProcess, str]] = set()
         self._log = b""  # of the disk, when the commit that is under way began
         store.before_commit, store.after_commit = self._committing, self._committed
 
@@ -67,7 +69,7 @@ class WorldFaults:
         """After each step of a process: what is due."""
         slot = process.slot
         self._steps[slot] = step = self._steps[slot] + 1
-        if self._pending:
+        if slot in self._slots:
             for fault in [one for one in self._pending if self._due(one, process, step)]:
                 self._happen(fault, process)
 
@@ -77,14 +79,18 @@ class WorldFaults:
         return self._there(fault, process) if fault.kind == "crash_at" else fault.at <= step
 
     def _there(self, fault: WorldFault, process: SimulatedProcess) -> bool:
-        """One of its tasks waits where none of that file did before, for the `at`-th time."""
-        self._seen.update(one for one in awaits_of(process) if one.startswith(fault.order))
+        """One of its tasks waits where none of its process did before, for the `at`-th time."""
+        if isinstance(process.ran, asyncio.Task) and not process.ran.done():
+            self._seen.update(
+                (process, one) for one in places_of(process.ran) if _within(one, fault.order)
+            )
         return len(self._seen) >= fault.at
 
     def _happen(self, fault: WorldFault, process: SimulatedProcess) -> None:
         if not process.alive or process.ended:
             return
         self._pending.remove(fault)
+        self._slots = {one.job for one in self._pending if one.kind not in OF_COMMITS}
         self._report.faults[fault.kind] += 1
         machine, store, seconds = process.machine, self._store, max(0.0, fault.amount)
         match fault.kind:
@@ -167,3 +173,8 @@ class WorldFaults:
         self._report.commits.update({f"{where} {type(fact).__name__}" for fact in facts})
         self._crash(process, f"{where} a commit")
         raise ProcessKilled
+
+
+def _within(place: str, aim: str) -> bool:
+    """A place is a file and a line; an aim may be the file alone."""
+    return place == aim or place.partition(":")[0] == aim

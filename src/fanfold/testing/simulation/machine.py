@@ -69,9 +69,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     @property
     def ready(self) -> bool:
         """Whether anything can be run now."""
-        scheduled = self._scheduled
-        if scheduled:
-            now = self._machine.now
+        scheduled, now = self._scheduled, self._machine.now
+        if scheduled and (scheduled[0]._when <= now or scheduled[0]._cancelled):  # type: ignore[attr-defined]
             while scheduled and (scheduled[0]._when <= now or scheduled[0]._cancelled):  # type: ignore[attr-defined]
                 timer = heapq.heappop(scheduled)
                 timer._scheduled = False  # type: ignore[attr-defined]
@@ -83,17 +82,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def due(self) -> float:
         return self._scheduled[0].when() if self._scheduled else FOREVER
 
-    def step(self, rng: random.Random | None) -> None:
-        """Run one ready callback; without `rng` the first."""
+    def step(self, rng: random.Random | None) -> Any:
+        """Run one ready callback; without `rng` the first. Whose it was: a task, most often."""
         ready = self._ready
         at = 0 if rng is None or len(ready) == 1 else int(rng.random() * len(ready))
         handle = ready.pop(at)
-        if not handle.cancelled():
-            asyncio._set_running_loop(self)
-            try:
-                handle._run()
-            finally:
-                asyncio._set_running_loop(None)
+        if handle._cancelled:
+            return None
+        owner = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+        handle._run()
+        return owner
 
 
 def _carried_out(done: asyncio.Future[Any], func: Any, given: Any) -> None:
@@ -140,6 +138,7 @@ class SimulatedProcess:
         self.said = ""
         self.may_repeat = True  # what is in doubt, though its step says that it is held
         self.main: asyncio.Task[Any] | None = None
+        self.ran: Any = None  # whose step the last one was
 
     def start(self, main: Coroutine[Any, Any, Any]) -> None:
         self.main = self.loop.create_task(main)
@@ -215,14 +214,17 @@ class Machine:
         try:
             self._run(watch, most_steps, most_time)
         finally:
+            asyncio._set_running_loop(None)
             sys.set_asyncgen_hooks(*hooks)
 
     def _run(
         self, watch: Callable[[SimulatedProcess], None], most_steps: int, most_time: float
     ) -> None:
+        here: SimulatedLoop | None = None
         while True:
-            self._wake()
-            able = self._able()
+            if self.wakes and self.wakes[0][0] <= self.now:
+                self._wake()
+            able = [one for one in self.running if one.stopped_until <= self.now and one.loop.ready]
             if not able:
                 if (due := self._next()) == FOREVER:
                     return
@@ -232,18 +234,20 @@ class Machine:
             self.steps += 1
             if self.steps > most_steps or self.now > most_time:
                 raise Endless(f"it goes on and on: {self.steps} steps, {self.now:.0f} s")
-            with suppress(ProcessKilled):
-                process.loop.step(self._order)
-            self.trace = hash((self.trace, process.slot, len(process.loop._ready), self.now))
+            loop = process.loop
+            if loop is not here:
+                asyncio._set_running_loop(loop)
+                here = loop
+            try:
+                process.ran = loop.step(self._order)
+            except ProcessKilled:
+                process.ran = None
+            self.trace = hash((self.trace, process.slot, len(loop._ready), self.now))
             if process.main is not None and process.main.done():
                 process.ended = True
                 if process in self.running:
                     self.running.remove(process)
             watch(process)
-
-    def _able(self) -> list[SimulatedProcess]:
-        now = self.now
-        return [one for one in self.running if one.stopped_until <= now and one.loop.ready]
 
     def _wake(self) -> None:
         while self.wakes and self.wakes[0][0] <= self.now:

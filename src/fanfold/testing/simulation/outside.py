@@ -28,7 +28,7 @@ from fanfold.work.batch import BatchLine, BatchState, LineEnd, LineResult
 from fanfold.work.member import Request, Tell
 
 CANCELLING = 3.0  # seconds until a batch that is cancelled has ended
-HOURS = 20.0  # times as long as a call a batch takes
+HOURS = 6.0  # times as long as a call a batch takes
 MOST = 4_000_000  # nano-dollars that an agent may spend
 _encode, _decode = msgspec.json.encode, msgspec.json.decode
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import gc
 import linecache
+from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import fanfold.run
@@ -24,19 +26,26 @@ ELSEWHERE = {
 def awaits_of(process: SimulatedProcess) -> set[str]:
     """Every await that its tasks are in, from the outermost to what they really wait for, each as
     `run/attempt.py:171`."""
-    return {place for task in process.loop.tasks() for place in _places(task.get_coro())}
+    return {place for task in process.loop.tasks() for place in places_of(task)}
 
 
-def _places(coroutine: Any) -> list[str]:
+def places_of(task: Any) -> list[str]:
+    """The awaits that one task is in."""
     found = []
+    coroutine = task.get_coro()
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
-        if frame is not None:
-            _, ours, file = frame.f_code.co_filename.rpartition("/fanfold/")
-            if ours and not file.startswith("testing/"):
-                found.append(f"{file}:{frame.f_lineno}")
+        if frame is not None and (file := _file_of(frame.f_code)):
+            found.append(f"{file}:{frame.f_lineno}")
         coroutine = _awaited(coroutine)
     return found
+
+
+@cache
+def _file_of(code: CodeType) -> str:
+    """Within our package; nothing for what is not ours, or is part of the simulation."""
+    _, ours, file = code.co_filename.rpartition("/fanfold/")
+    return file if ours and not file.startswith("testing/") else ""
 
 
 def _awaited(one: Any) -> Any:
@@ -46,6 +55,7 @@ def _awaited(one: Any) -> Any:
     return getattr(one, "cr_await", None) or getattr(one, "ag_await", None)
 
 
+@cache
 def await_sites() -> set[str]:
     """Every line of the run's own code that awaits something."""
     folder = Path(fanfold.run.__file__ or "").parent

@@ -30,7 +30,7 @@ UNBILLED = ("429", "429_after", "500", "refused", "lost_before", "quota", "defec
 ServiceKind = Literal["api", "free", "batch", "agent", "workers"]
 BAD = "BAD"
 PRICE = Price(input=1.0, output=5.0)
-TIMEOUT = 20.0
+TIMEOUT = 8.0
 _encode = msgspec.json.Encoder().encode
 
 
@@ -183,7 +183,7 @@ def error_of(did: Behaviour, rng: random.Random) -> Exception | None:
         case "429":
             return RateLimited("HTTP 429")
         case "429_after":
-            return RateLimited("HTTP 429", retry_after=rng.choice((0.5, 5.0, 40.0)))
+            return RateLimited("HTTP 429", retry_after=rng.choice((0.5, 5.0, 20.0)))
         case "500" | "refused":
             return Transient(f"HTTP 500 ({did})")
         case "lost_before" | "lost_after":

@@ -186,7 +186,7 @@ class Simulation:
             self._budgets[slot] += 1
         if process.said.startswith("BadInput") and "budget_usd_month" in process.said:
             self._budgets[slot] += 1
-        wait = min(60.0, 1.0 * 2 ** self._starts[slot])
+        wait = min(20.0, 1.0 * 2 ** self._starts[slot])
         self.machine.at(self.machine.now + wait, partial(self._start, slot))
 
     def _stop_workers(self) -> None:
@@ -212,7 +212,7 @@ class Simulation:
         operator.start(self._give(operator, self.world.jobs[job].name, order))
         undone = UNDONE.get(order, order)
         if undone in UNDONE.values():
-            self.machine.at(self.machine.now + 30.0, partial(self._order, job, undone))
+            self.machine.at(self.machine.now + 10.0, partial(self._order, job, undone))
 
     async def _give(self, operator: SimulatedProcess, name: str, order: str) -> None:
         what, _, value = order.partition(" ")

@@ -4,10 +4,12 @@ fails can be made smaller, printed and put into a test."""
 from __future__ import annotations
 
 import random
-from typing import Literal
+from functools import cache
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from fanfold.testing.simulation.places import await_sites, reason_of
 from fanfold.testing.simulation.services import (
     BEHAVIOURS,
     Behaviour,
@@ -34,9 +36,12 @@ ORDERS = (
     "set concurrency=2", "set one=off", "set one=on", "stop", "kill",
     'tell {"worker":"i0","text":"hurry"}', "continue i0", "kill i0",
 )  # fmt: skip
+LATER_TOO = ("skip i0",) * 4  # drawn more often: what it did holds in the next process too
 KINDS: tuple[ServiceKind, ...] = ("api", "batch", "agent", "workers", "free")
 OPERATOR = 100  # the number of the one who gives orders to job 0, where processes are counted
 WORKER = 200  # the number of the first worker
+NAMES = ("one", "two", "three")
+_replace = msgspec.structs.replace
 
 
 class WorldJob(msgspec.Struct, frozen=True):
@@ -70,7 +75,8 @@ class WorldJob(msgspec.Struct, frozen=True):
 class WorldFault(msgspec.Struct, frozen=True):
     """What goes wrong, and when: `at` is a step of the job (a commit, for those of commits), counted over
     all processes that carry it out. `amount`: seconds; `order`: what the operator wants of the job.
-    `crash_at`: where one of its tasks waits at a place that is the `at`-th new one of the file `order`."""
+    `crash_at`: where one of its tasks waits at a place that begins with `order` (a file of the run, or one
+    await in it), for the `at`-th time that a process comes to one that it was not at before."""
 
     kind: FaultKind
     job: int = 0
@@ -100,53 +106,100 @@ class World(msgspec.Struct, frozen=True):
 def world_of(seed: int) -> World:
     """At least one crash is in it; if it comes too late to happen, the last commit of job 0 crashes."""
     rng = random.Random(seed)
-    count = rng.choices((1, 2, 3, 4), (74, 19, 5, 2))[0]
+    count = rng.choices((1, 2, 3, 4), (80, 15, 4, 1))[0]
     jobs = [_job(rng, "a")]
     for name in "bcd"[: count - 1]:  # the same run in two processes, or another
         jobs.append(jobs[0] if rng.random() < 0.15 else _job(rng, name))
-    services = tuple(_service(rng, name) for name in ("one", "two", "three")[: rng.randint(1, 3)])
-    workers = rng.choice((1, 2)) if any(one.kind == "workers" for one in services) else 0
-    crash = WorldFault(rng.choice(("crash", "crash_at", "crash_before", "crash_after")), 0, 0)
-    if crash.kind == "crash_at":
-        crash = _aimed(rng, {one.kind for one in services})
-    more = rng.choices((0, 1, 2, 4), (40, 30, 20, 10))[0]
-    faults = [crash if crash.kind == "crash_at" else _placed(rng, crash)]
-    for _ in range(more):
-        kind = rng.choices(FAULTS, (4, 0, 2, 2, 2, 1, 1, 1, 1, 1, 1, 4, 0.5, 0.2, 0.2))[0]
-        faults.append(_placed(rng, WorldFault(kind, rng.randrange(count))))
+    services = [_service(rng, name) for name in NAMES[: rng.randint(1, 3)]]
+    kind = rng.choice(("crash", "crash_at", "crash_at", "crash_before", "crash_after"))
+    if kind == "crash_at":
+        faults = _aimed(rng, jobs, services)
+    else:
+        faults = [_placed(rng, WorldFault(kind))]  # type: ignore[arg-type]
+    for _ in range(rng.choices((0, 1, 2, 4), (40, 30, 20, 10))[0]):
+        drawn = rng.choices(FAULTS, (4, 0, 2, 2, 2, 1, 1, 1, 1, 1, 1, 4, 0.5, 0.2, 0.2))[0]
+        faults.append(_placed(rng, WorldFault(drawn, rng.randrange(count))))
+        faults += _followed(rng, faults[-1])
+    workers = rng.choice((1, 1, 2)) if any(one.kind == "workers" for one in services) else 0
     of_workers: tuple[FaultKind, ...] = ("crash", "stop", "cut_off")
     for n in range(workers):
         if rng.random() < 0.75:
             faults.append(_placed(rng, WorldFault(rng.choice(of_workers), WORKER + n)))
-    return World(
-        seed, tuple(jobs), services, tuple(faults), rng.random() < 0.3, rng.random() < 0.8, workers
-    )
+    leases, shuffle = rng.random() < 0.3, rng.random() < 0.8
+    return World(seed, tuple(jobs), tuple(services), tuple(faults), leases, shuffle, workers)
 
 
-AIMS = (
-    "attempt", "carry", "dispatch", "govern", "judging", "open", "order_taker", "orders", "planning", "pool",
-    "race", "record", "run", "stopping", "stream", "task_state", "tools", "executor",
-)  # fmt: skip
-AIMS_AT: dict[str, tuple[str, ...]] = {
-    "batch": ("submission", "submission", "batches", "adopt"),
-    "workers": ("queue_client", "worker", "remote", "adopt"),
-    "agent": ("adopt", "executor", "order_taker", "batches"),
-    "free": ("attempt",),
+def _followed(rng: random.Random, fault: WorldFault) -> list[WorldFault]:
+    """A process dies soon after an order, or its next one begins on a disk that is full."""
+    next_kind: dict[FaultKind, FaultKind] = {"order": "crash", "crash": "full"}
+    if fault.kind not in next_kind or rng.random() < 0.5:
+        return []
+    soon = 20 + rng.randrange(60) if fault.kind == "order" else 1 + rng.randrange(20)
+    amount = rng.choice((5.0, 25.0))
+    return [WorldFault(next_kind[fault.kind], fault.job, fault.at + soon, amount)]
+
+
+# ── a crash at a place ───────────────────────────────────────────────────────────────────────
+
+
+class Needs(NamedTuple):
+    """What a world must have for a file of the run to be reached: one of these services, these options of
+    its job, an order, or an earlier crash."""
+
+    kinds: tuple[ServiceKind, ...] = ()
+    job: tuple[tuple[str, Any], ...] = ()
+    order: bool = False
+    again: bool = False
+
+
+NEEDS = {
+    "adopt": Needs(("batch", "agent", "agent"), (("batch", True),), again=True),
+    "batches": Needs(("batch",), (("batch", True), ("words", 0))),
+    "submission": Needs(("batch",), (("batch", True), ("words", 0))),
+    "queue_client": Needs(("workers",)),
+    "remote": Needs(("workers",)),
+    "worker": Needs(("workers",)),
+    "tools": Needs(job=(("tools", True),)),
+    "govern": Needs(job=(("asking", True),)),
+    "race": Needs(job=(("hedge", True), ("batch", False))),
+    "judging": Needs(job=(("gate", "judge"),)),
+    "order_taker": Needs(order=True, again=True),
+    "orders": Needs(order=True),
+    "record": Needs(again=True),
 }
 
 
-def _aimed(rng: random.Random, kinds: set[ServiceKind]) -> WorldFault:
-    """At a file that is reached in this world, for the most part."""
-    special = [name for kind in sorted(kinds) for name in AIMS_AT.get(kind, ())]
-    file = rng.choice(special if special and rng.random() < 0.7 else AIMS)
+@cache
+def _sites() -> tuple[str, ...]:
+    return tuple(sorted(site for site in await_sites() if not reason_of(site)))
+
+
+def _aimed(
+    rng: random.Random, jobs: list[WorldJob], services: list[SimulatedService]
+) -> list[WorldFault]:
+    """At any await of the run; jobs and services become such that it is reached, for the most part."""
+    site = rng.choice(_sites())
+    file = site.removeprefix("run/").partition(".")[0]
+    needs = NEEDS.get(file, Needs())
+    changed = dict(needs.job) if rng.random() < 0.9 else {}
+    if needs.kinds and not any(one.kind in needs.kinds for one in services):
+        if len(services) == 1:
+            services.append(_service(rng, NAMES[1]))
+        services[-1] = _replace(services[-1], kind=rng.choice(needs.kinds))
+    first = _replace(jobs[0], items=max(1, jobs[0].items), **changed)
+    jobs[:] = [first if one == jobs[0] else one for one in jobs]
+    faults = [_placed(rng, WorldFault("order"))] if needs.order else []
+    if needs.again and rng.random() < 0.7:
+        faults.append(_placed(rng, WorldFault("crash_after")))
     job = OPERATOR if file == "orders" else WORKER if file == "worker" else 0
-    return WorldFault("crash_at", job, int(2.718 ** (rng.random() * 3.2)), order=f"run/{file}.py")
+    later = rng.choice((1, 1, 2, 3)) if needs.again else 1
+    return [*faults, WorldFault("crash_at", job, later, order=site)]
 
 
 def _placed(rng: random.Random, fault: WorldFault) -> WorldFault:
     most = 3.4 if fault.kind in OF_COMMITS else 6.2
-    order = rng.choice(ORDERS) if fault.kind == "order" else ""
-    amount = rng.choice((0.3, 5.0, 25.0, 60.0))
+    order = rng.choice((*ORDERS, *LATER_TOO)) if fault.kind == "order" else ""
+    amount = rng.choice((0.3, 5.0, 25.0))
     if fault.kind == "jump":
         amount = rng.choice((-7200.0, -30.0, 30.0, 40 * 86400.0))
     at = int(2.718 ** (rng.random() * most))
@@ -159,7 +212,7 @@ def _job(rng: random.Random, name: str) -> WorldJob:
     return WorldJob(
         name=name,
         pattern=rng.choice(PATTERNS),
-        items=rng.choice((0, 1, 1, 2, 2, 3, 3, 4)),
+        items=rng.choice((0, 1, 1, 1, 2, 2, 3, 4)),
         words=rng.randrange(3),
         gate=rng.choice(GATES),
         asked=often() < 0.3,
@@ -191,10 +244,10 @@ def _service(rng: random.Random, name: str) -> SimulatedService:
     return SimulatedService(
         name,
         tuple(script),
-        kind=rng.choices(KINDS, (70, 10, 0 if name == "one" else 12, 8, 5))[0],
-        seconds=rng.choice((0.0, 0.05, 1.0, 1.0, 8.0)),
+        kind=rng.choices(KINDS, (72, 10, 0 if name == "one" else 12, 5, 5))[0],
+        seconds=rng.choice((0.0, 0.05, 1.0, 1.0, 4.0)),
         concurrency=rng.choice((1, 2, 4, 8)),
-        rpm=rng.choice((None, None, None, 30)),
+        rpm=rng.choice((None, None, None, 60)),
         monthly=rng.choice((0.004, 0.02)) if rng.random() < 0.15 else None,
         cost=rng.choice((0.5, 1.0, 3.0)),
     )
