@@ -28,7 +28,7 @@ from fanfold.work.batch import BatchLine, BatchState, LineEnd, LineResult
 from fanfold.work.member import Request, Tell
 
 CANCELLING = 3.0  # seconds until a batch that is cancelled has ended
-HOURS = 6.0  # times as long as a call a batch takes
+HOURS, LONGER = 6.0, 20.0  # times as long as a call a batch takes: of most services, and of some
 MOST = 4_000_000  # nano-dollars that an agent may spend
 _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
@@ -72,7 +72,10 @@ class SimulatedBatches:
         did = await self._request()
         books, service = self._books, self._service
         made = BatchAtService(
-            f"b{len(books.batches)}", name, self._now, self._now + HOURS * service.seconds
+            f"b{len(books.batches)}",
+            name,
+            self._now,
+            self._now + (LONGER if service.concurrency == 4 else HOURS) * service.seconds,
         )
         books.batches[made.id] = made
         for line in lines:

@@ -73,7 +73,40 @@ FILES = "files that are sent with asks are real ones: tests/flow/test_media.py"
 AGENTS = "agents on workers have real files: tests/flow/test_remote_agents.py"
 BY_PLACE = "opens a store by its place, or takes the machine's clock: tests/flow/test_orders.py"
 ITSELF = "a run that orders something of itself: tests/flow/test_notify.py"
+SHARES = "one run in several processes is not simulated: tests/flow/test_shares.py"
+AT_ONCE = "nothing is waited for there, as a rule"
+LATE = "members are opened before they are asked; later only when a roster changes"
 UNREACHED = {
+    "run/shares.py": SHARES,
+    "run/order_follower.py": SHARES,
+    "self.share.": SHARES,
+    "gather(watch, return_exceptions": SHARES,
+    ".store_outputs(": FILES,
+    ".take_in(": FILES,
+    "queue.lacking(": FILES,
+    "read_carried": FILES,
+    "queue.bring(": FILES,
+    "queue.content(": FILES,
+    "unpack, folder": FILES,
+    "self._fetch(request, answer": FILES,
+    "self._bring(request": FILES,
+    "self._arrived(": FILES,
+    "self._agent(member)": AGENTS,
+    "remote.ask(traits": AGENTS,
+    "remote.adopt(traits": AGENTS,
+    "super().has_trace(": AGENTS,
+    "super().deliver(": AGENTS,
+    "await given": AGENTS,
+    "self._showing": AGENTS,
+    "await self._open()": LATE,
+    "executor.open(self.grant": LATE,
+    "choose.open(Who(members": LATE,
+    "choose.open_tools(task": AT_ONCE,
+    "self._one_at_a_time": AT_ONCE,
+    "async with self._turn": AT_ONCE,
+    "self._breathe()": AT_ONCE,
+    "self._let_go()": AT_ONCE,
+    "_taken.wait()": "needs more tasks than are kept at once: tests/flow/test_scale.py",
     "run/contents.py": FILES,
     ".contents.keep(": FILES,
     "record_of(opened": BY_PLACE,

@@ -122,7 +122,7 @@ class Shape:
         if job.escalate and len(who) > 1:
             found |= {"member": who[0], "escalate": who[1:]}
         if self.by_batch:
-            times = {"auto": True} if job.words else {"within": 60.0 if job.asked else 3600.0}
+            times = {"auto": True} if job.words else {"within": 30.0 if job.asked else 3600.0}
             found["batch"] = {**times, "most": 5}
         elif job.hedge:
             found["hedge"] = Hedge(extra=0.5, after=0.7)

@@ -36,6 +36,7 @@ ORDERS = (
     "set concurrency=2", "set one=off", "set one=on", "stop", "kill",
     'tell {"worker":"i0","text":"hurry"}', "continue i0", "kill i0",
 )  # fmt: skip
+OF_AGENTS = ORDERS[-3:]
 LATER_TOO = ("skip i0",) * 4  # drawn more often: what it did holds in the next process too
 KINDS: tuple[ServiceKind, ...] = ("api", "batch", "agent", "workers", "free")
 OPERATOR = 100  # the number of the one who gives orders to job 0, where processes are counted
@@ -163,7 +164,8 @@ NEEDS = {
     "govern": Needs(job=(("asking", True),)),
     "race": Needs(job=(("hedge", True), ("batch", False))),
     "judging": Needs(job=(("gate", "judge"),)),
-    "order_taker": Needs(order=True, again=True),
+    "order_taker": Needs(("agent",), order=True, again=True),
+    "executor": Needs(("agent",), order=True),
     "orders": Needs(order=True),
     "record": Needs(again=True),
 }
@@ -189,6 +191,8 @@ def _aimed(
     first = _replace(jobs[0], items=max(1, jobs[0].items), **changed)
     jobs[:] = [first if one == jobs[0] else one for one in jobs]
     faults = [_placed(rng, WorldFault("order"))] if needs.order else []
+    if faults and rng.random() < 0.5:  # of those that agents hear
+        faults[0] = _replace(faults[0], order=rng.choice(OF_AGENTS))
     if needs.again and rng.random() < 0.7:
         faults.append(_placed(rng, WorldFault("crash_after")))
     job = OPERATOR if file == "orders" else WORKER if file == "worker" else 0
