@@ -1,5 +1,5 @@
-"""Applications tuned: over their rules and two scripted models. What tuning costs is small against what it
-saves, by the books of the server."""
+"""Applications tuned: over their rules, the embedded model and two scripted models. What tuning costs is
+small against what it saves, by the books of the server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from fanfold.price import Price, dollars
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Asked, Says
 from tests.faces.cli import SRC, fanfold
-
-pytestmark = pytest.mark.slow
+from tests.unit.members.embedded import CACHE, pretending, real_engine, without_engine
 
 APPS = SRC / "fanfold" / "apps"
 MANY = 10_000  # items that the tuned plan is for
@@ -30,6 +29,11 @@ MODELS = """\
   - {{id: strong, kind: openai, model: strong, base_url: "{url}/v1", max_tokens: 40, good_at: [{good}],
      price: {{input: 20, output: 20}}}}
 """
+LOCAL = "  - {{id: small, kind: local, answers: labels, good_at: [{good}], slots: 2, threads: 1{model}}}\n"
+ENGINES = (
+    pytest.param("pretending", marks=(without_engine, pytest.mark.slow)),
+    pytest.param("real", marks=(real_engine, pytest.mark.sweep)),
+)
 RIGHT: dict[str, str] = {}
 FIELD = {"name": "sentiment", "other": "negative", "one": "positive"}
 
@@ -59,11 +63,27 @@ def spent(server: RunningServer) -> dict[str, float]:
     return found
 
 
-def check(folder: Path, server: RunningServer, *words: str) -> None:
+def embedded(folder: Path, good: str, engine: str) -> tuple[str, dict[str, str]]:
+    """The embedded model as a line of the roster, and where it is found. One that pretends says that all
+    is positive, or yes."""
+    if engine == "real":
+        return LOCAL.format(good=good, model=""), {"XDG_CACHE_HOME": str(CACHE.parents[1])}
+    (folder.parent / "caches/fanfold").mkdir(parents=True)
+    pretending(folder).rename(folder.parent / "caches/fanfold/local")
+    return LOCAL.format(good=good, model=", model: tiny.gguf"), {
+        "XDG_CACHE_HOME": str(folder.parent / "caches")
+    }
+
+
+def check(folder: Path, server: RunningServer, where: dict[str, str], *words: str) -> None:
     """Against `strong` for everything: at least as good, and tuning costs less than a tenth of what is
-    saved."""
-    ended = fanfold(folder, "tune", *words, "--out", "tuned.yaml", "--json")
+    saved. All four were tried."""
+    words = (*words, "--replies", "replies.csv")
+    ended = fanfold(folder, "tune", *words, "--out", "tuned.yaml", "--json", **where)
     assert ended.code == 0, ended
+    with (folder / "replies.csv").open(encoding="utf-8", newline="") as file:
+        tried = {row["member"] for row in csv.DictReader(file)}
+    assert len(tried) == 4 and {"small", "quick", "strong"} < tried
     found = json.loads(ended.out)
     best = found["ways"][found["recommended"]]
     asked = [one for one in server.books().asked if one.model == "strong"]
@@ -76,11 +96,12 @@ def check(folder: Path, server: RunningServer, *words: str) -> None:
     assert 0 < tuning < saved / 10, (tuning, saved, best)
     assert found["reached"]
     (folder / "few.yaml").write_text((folder / "tuned.yaml").read_text())
-    ran = fanfold(folder, "run", "few.yaml", "--json", "--limit", "20").receipt
+    ran = fanfold(folder, "run", "few.yaml", "--json", "--limit", "20", **where).receipt
     assert (ran["status"], ran["passed"]) == ("complete", 20), ran["reason"]
 
 
-def test_reviews(tmp_path: Path, models: RunningServer) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_reviews(tmp_path: Path, models: RunningServer, engine: str) -> None:
     folder = tmp_path / "reviews"
     shutil.copytree(APPS / "reviews", folder)
     with gzip.open(folder / "data/reviews.csv.gz", "rt", encoding="utf-8", newline="") as file:
@@ -103,9 +124,10 @@ def test_reviews(tmp_path: Path, models: RunningServer) -> None:
     (folder / "sentiment.yaml").write_text(plan)
     label = (folder / "label.md").read_text()
     (folder / "label.md").write_text(f"{label}\n[{{{{ item.id }}}}]")
+    own, where = embedded(folder, "sentiment", engine)
     roster = (folder / "roster.yaml").read_text() + MODELS.format(url=models.url, good="sentiment")
-    (folder / "roster.yaml").write_text(roster)
-    check(folder, models, "sentiment.yaml", "--truth", "labels.csv", "--field", "sentiment",
+    (folder / "roster.yaml").write_text(roster + own)
+    check(folder, models, where, "sentiment.yaml", "--truth", "labels.csv", "--field", "sentiment",
           "--target", "0.9", "--sample", "260", "--budget", "50")  # fmt: skip
 
 
@@ -131,7 +153,8 @@ def found(item):
 """
 
 
-def test_contracts(tmp_path: Path, models: RunningServer) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_contracts(tmp_path: Path, models: RunningServer, engine: str) -> None:
     folder = tmp_path / "contracts"
     shutil.copytree(APPS / "contracts", folder)
     with (folder / "data/labels_yesno.csv").open(encoding="utf-8", newline="") as file:
@@ -148,6 +171,7 @@ def test_contracts(tmp_path: Path, models: RunningServer) -> None:
     (folder / "assignment.yaml").write_text(PLAN)
     own = '  - {id: rules, kind: function, target: "assignment:found", good_at: [assignment]}\n'
     more = MODELS.format(url=models.url, good="assignment")
-    (folder / "roster.yaml").write_text(f"members:\n{own}{more}")
-    check(folder, models, "assignment.yaml", "--truth", "labels.csv", "--field", "found",
+    local, where = embedded(folder, "assignment", engine)
+    (folder / "roster.yaml").write_text(f"members:\n{own}{more}{local}")
+    check(folder, models, where, "assignment.yaml", "--truth", "labels.csv", "--field", "found",
           "--target", "0.8", "--budget", "50")  # fmt: skip

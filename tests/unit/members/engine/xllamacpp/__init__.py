@@ -15,9 +15,12 @@ from typing import Any
 
 TOKENS = {
     " bad": [10], " fine": [11], " good": [12], " good enough": [12, 13], "\n": [99],
-    " 1": [1], " 2": [2],
+    " 1": [1], " 2": [2], " negative": [20], " positive": [21], " not judged": [22], " no": [30],
+    " yes": [31],
 }  # fmt: skip
-CHANCES = {10: 1.0, 11: 3.0, 12: 4.0, 13: 3.0, 99: 1.0, 1: 1.0, 2: 3.0}
+CHANCES = {10: 1.0, 11: 3.0, 12: 4.0, 13: 3.0, 99: 1.0, 1: 1.0, 2: 3.0} | {
+    20: 1.0, 21: 3.0, 22: 0.1, 30: 1.0, 31: 3.0
+}  # fmt: skip
 
 
 class CommonParams(SimpleNamespace):
