@@ -272,6 +272,7 @@ def test_the_demo_prints_the_matrix(tmp_path: Path) -> None:
     report = (tmp_path / ".fanfold" / "demo" / "intel" / "report.md").read_text(encoding="utf-8")
     head = report.partition("<!-- more -->")[0].splitlines()
     assert len(head) <= 60 and max(map(len, head)) <= 100
+    assert "has no prices and no independent view of strengths and weaknesses" in " ".join(head)
 
 
 def test_a_product_with_nothing_to_read_is_named_and_the_others_are_compared(

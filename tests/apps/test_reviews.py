@@ -236,6 +236,10 @@ def test_every_figure_names_the_reviews_that_it_rests_on(mine: Path) -> None:
     head, _, body = report.partition("<!-- more -->")
     assert "All 120 reviews stand behind this; none was left out." in head
     assert "No language model" in head
+    rated = [
+        one for one in found if f"| {one['reviews']:7,} | {one['reviews'] / 120:5.1%} |" in head
+    ]
+    assert len(rated) >= 5, "a rate stands beside each count"
     first = next(one for one in found if one["kind"] == "complaint")
     assert f"- **{first['name']}**: {first['reviews']} reviews: {', '.join(first['ids'])}" in body
 
