@@ -13,7 +13,7 @@ import pytest
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import Ended, fanfold
 from tests.faces.project import PRICE
-from tests.flow.share_processes import EXPECTED, RUN, Together, end_everyone
+from tests.flow.share_processes import EXPECTED, RUN, Together, end_everyone, while_answering
 from tests.waiting import wait_until
 
 FEW = 2
@@ -101,9 +101,10 @@ def test_whoever_leads_next_carries_out_what_was_ordered(together: Together) -> 
     order(together, "set", "talk", "budget=90")
     together.process_of(sessions[0]).kill()
     together.answering(lambda: order(together, "pause", "talk"))
+    while_answering(together.model, lambda: together.rows.lead() != sessions[0])
+    wait_until(lambda: status(together)["status"] == "paused")
     sent = idle(together.model)
     second = together.rows.lead()
-    assert second != sessions[0]
     together.process_of(second).kill()
     wait_until(lambda: together.rows.lead() != second)
     wait_until(lambda: status(together)["status"] == "paused")
