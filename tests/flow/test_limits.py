@@ -371,13 +371,31 @@ def play_both(first: Scene, second: Scene, *, later: float) -> list[Receipt]:
 # ── refusals by chance, and limits that nobody stated ────────────────────────────────────────
 
 
-def seconds_of(store: Path, script: Script, items: int = 400) -> tuple[float, int]:
-    """How long a run of 64 at once takes, and how many calls it makes."""
-    member = Scripted(script, traits(limits=MemberLimits(concurrency=64)))
-    how = {"concurrency": 64, "reduce": None}
+def seconds_of(
+    store: Path, script: Script, items: int = 400, at_once: int = 64
+) -> tuple[float, int]:
+    """How long a run takes, and how many calls it makes."""
+    member = Scripted(script, traits(limits=MemberLimits(concurrency=at_once)))
+    how = {"concurrency": at_once, "reduce": None}
     receipt = play(Scene(store, (member,), words(items), how=how))
     assert outcomes(receipt) == {"passed": items}
     return receipt.seconds, len(member.asked)
+
+
+def limited_to(rate: int, told: bool) -> Script:
+    """So many calls in any second; the others are refused, and `told` when to come back."""
+    second: deque[float] = deque()
+
+    async def limited(ask: Ask, n: int) -> Reply | Exception:
+        while second and second[0] <= now() - 1.0:
+            second.popleft()
+        if len(second) >= rate:
+            return RateLimited("429", retry_after=second[0] + 1.0 - now() if told else None)
+        second.append(now())
+        await asyncio.sleep(1.0)
+        return OK
+
+    return limited
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -399,23 +417,42 @@ def test_one_call_in_ten_refused_by_chance_makes_a_run_hardly_slower(
     assert noisy <= 1.5 * quiet
 
 
+@pytest.mark.parametrize("at_once", [4, 8])
+def test_refusals_by_chance_that_say_how_long_to_wait_do_not_halve_few_calls(
+    memory_path: Path, at_once: int
+) -> None:
+    """One call in twenty; each holds the others for as long as it says, and no longer."""
+    chance = Random(1)
+
+    async def answers(ask: Ask, n: int) -> Reply | Exception:
+        await asyncio.sleep(chance.uniform(0.5, 1.5))
+        return OK
+
+    async def refuses_some(ask: Ask, n: int) -> Reply | Exception:
+        if chance.random() < 0.05:
+            return RateLimited("429", retry_after=0.5)
+        return await answers(ask, n)
+
+    quiet, _ = seconds_of(memory_path / "quiet", answers, 160, at_once)
+    noisy, _ = seconds_of(memory_path / "noisy", refuses_some, 160, at_once)
+    assert noisy <= 1.3 * quiet
+
+
+@pytest.mark.parametrize(("told", "rate"), [(True, 1), (True, 2), (False, 3)])
+def test_a_low_rate_that_nobody_stated_fails_no_item(
+    memory_path: Path, told: bool, rate: int
+) -> None:
+    """Whoever was refused goes before those who were not asked yet: nobody is refused for ever."""
+    seconds, calls = seconds_of(memory_path, limited_to(rate, told), 60, 8)
+    assert (seconds <= 1.3 * 60 / rate, calls <= 2.2 * 60) == (True, True)
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_a_rate_that_nobody_stated_is_found_without_hammering(
     memory_path: Path, told: bool
 ) -> None:
     """The account takes 20 calls a second. It is used well, and few calls are refused."""
-    second: deque[float] = deque()
-
-    async def limited(ask: Ask, n: int) -> Reply | Exception:
-        while second and second[0] <= now() - 1.0:
-            second.popleft()
-        if len(second) >= 20:
-            return RateLimited("429", retry_after=second[0] + 1.0 - now() if told else None)
-        second.append(now())
-        await asyncio.sleep(1.0)
-        return OK
-
-    seconds, calls = seconds_of(memory_path, limited)
+    seconds, calls = seconds_of(memory_path, limited_to(20, told))
     assert calls <= 1.2 * 400
     assert seconds <= 1.7 * 400 / 20
 

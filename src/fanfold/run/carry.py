@@ -312,8 +312,10 @@ class Obtain:
             if not demand.untried:
                 raise NoReply(f"{refusal} ({reason})") from None
             return 0.0
-        if demand.others_free(id, ctx.clock.monotonic()):
-            return 0.0
+        now = ctx.clock.monotonic()
+        held = refusal.retry_after is not None and grant.gauge.pool.throttle.blocked_until > now
+        if held or demand.others_free(id, now):
+            return 0.0  # where all wait for so long, it waits with them and is the first to go
         return ctx.limits.backoff(demand.refusals, refusal.retry_after)
 
     # ── others who ask the same ──

@@ -24,6 +24,7 @@ from fanfold.run.grant import (
     Unfunded,
     earlier,
     into_batch,
+    put_in,
     suffices,
     why,
     why_closed,
@@ -186,7 +187,8 @@ class Dispatch:
         """Wait for a slot. False: its member is closed meanwhile, or the run stops; then nothing may
         be sent, and who decides anew finds another or the reason."""
         waits: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.claimed.append((grant, waits))
+        entry = (grant, waits)
+        put_in(self.claimed, entry, lambda one: one[0].repeated, first=grant.repeated)
         self._give_slots()
         return waits.result() if waits.done() else await waits
 

@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +21,7 @@ from fanfold.run.unpaid import CannotPay
 from fanfold.work.budget import Accounts, Amount, Fit, fit_all, reserve_all
 from fanfold.work.member import Request
 
+T = TypeVar("T")
 LAST = 1 << 30  # a grade that no class has
 
 
@@ -166,9 +169,17 @@ class Waiter:
 
     __slots__ = ("demand", "future", "no", "queued")
 
-    def __init__(self, no: int, demand: Demand) -> None:
+    def __init__(self, no: tuple[bool, int], demand: Demand) -> None:
         self.no, self.demand, self.queued = no, demand, True
         self.future: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+
+
+def put_in(queue: deque[T], one: T, is_first: Callable[[T], bool], *, first: bool) -> None:
+    """At the end; or, `first`, behind those that are first too, and before all others."""
+    if first:
+        queue.insert(sum(1 for _ in takewhile(is_first, queue)), one)
+    else:
+        queue.append(one)
 
 
 class Queues:
@@ -198,10 +209,13 @@ class Queues:
                 yield waiters[0].demand, len(waiters)
 
     def add(self, demand: Demand) -> Waiter:
+        """Whoever was refused (429) comes before those who were not: it was here before them."""
         self._came += 1
         self.many += 1
-        waiter = Waiter(self._came, demand)
-        self._steps.setdefault(demand.queue, {}).setdefault(demand.step, deque()).append(waiter)
+        first = demand.refusals > 0
+        waiter = Waiter((not first, self._came), demand)
+        queue = self._steps.setdefault(demand.queue, {}).setdefault(demand.step, deque())
+        put_in(queue, waiter, lambda one: one.demand.refusals > 0, first=first)
         return waiter
 
     def leave(self, waiter: Waiter) -> None:

@@ -246,6 +246,7 @@ class Limits:
         or has given nothing but refusals for so long, is closed; then it is looked at again."""
         pool, wait = gauge.pool, told.retry_after
         gauge.proven = True
+        pool.throttle.stated = gauge.requests is not None or gauge.tokens is not None
         pool.throttle.refused(order, now, pool.in_flight, wait, self._rng.random())
         if not repeated:
             pool.throttle.refusals.refused(order)

@@ -13,6 +13,7 @@ CHANCE = 1e-5  # a row of refusals that chance brings about more often than this
 LEAST = 0.1  # of the calls refused by chance: this is assumed where less is known
 FEW = 8  # calls at once: as long as there are no more after a cut, one refusal is a row
 RARE = 0.03  # of the calls refused by chance, at most, for that
+RARELY_TOLD = 0.01  # the same, for a single one with a stated wait to hold all calls
 ROUND = 16  # results, at least, before the share of refusals says anything
 TOO_MANY = 0.15  # of the calls refused, above what slowing down does not change
 MOST = 0.5  # of the calls refused: more than this always is our own rate
@@ -108,7 +109,8 @@ class Throttle:
     than half was refused because we are too fast, half the speed is slow enough: if still many are
     refused in the next round, our speed is not the cause, and the cut is taken back. Calls refused in a
     row (in the order of sending; refusals arrive before answers) halve as well, and hold all calls
-    for as long as the member says, else for 1 s, doubling. With few calls at once, one is a row.
+    for as long as the member says, else for 1 s, doubling. With few calls at once, one is a row. A
+    single one with a stated wait holds all without halving, unless such are known to be chance.
 
     Calls are known by their number in the order of sending.
     """
@@ -116,14 +118,17 @@ class Throttle:
     def __init__(self) -> None:
         self.cap: float | None = None  # calls at once; None: as many as the members allow
         self.ceiling = 0
+        self.stated = False  # whether the rates of the account are
         self.sent = 0
         self.blocked_until = 0.0
         self.first_refusal: float | None = None  # since when there are nothing but refusals
         self.refusals = Refusals()
         self._row: set[int] = set()  # numbers of calls that were refused lately
         self._holds = self._spared = 0
-        self._since = 0  # the last call before the last decision: it says nothing about that
+        self._since = 0  # the last call before the round that is counted
+        self._cut_at = 0  # the last call before the last cut: it says nothing about that
         self._held_for = 0  # the call after whose refusal all were held
+        self._held_at = 0  # the last call before that
         self._counting = False
         self._good = self._refused = 0
         self._share = 0.0  # of refusals, before the last cut
@@ -155,7 +160,7 @@ class Throttle:
             if self.cap >= self.ceiling:
                 self.cap = None
         if self._held_for < order <= self._since:
-            self._spare(1)
+            self._spare(order, 1)
         elif order > self._since and self._counting:
             self._good += 1
             self._weigh(order, in_flight)
@@ -164,18 +169,26 @@ class Throttle:
     def refused(
         self, order: int, now: float, in_flight: int, retry_after: float | None, jitter: float
     ) -> None:
-        """Cases: sent before the last decision, about which it says nothing; in a row; one of many."""
+        """Cases: sent before the last cut, about which it says nothing; in a row; sent before the round
+        began; the first one; one of many."""
         if self.first_refusal is None:
             self.first_refusal = now
-        if order <= self._since:
+        if order <= (self._since if retry_after is None else self._cut_at):
             if order > self._held_for:
-                self._spare(-1)
+                self._spare(order, -1)
             if retry_after is not None and now < self.blocked_until:
                 self.blocked_until = max(self.blocked_until, now + retry_after + jitter * 0.25)
-        elif self._in_row(order) >= self._needed(retry_after is not None):
+        elif (row := self._in_row(order)) >= self._needed(retry_after is not None, in_flight):
             self._hold(now, retry_after, jitter)
             self._on_trial, self._held_for = False, order
             self._cut(in_flight)
+            self._held_at = self.sent
+        elif row == 1 and retry_after is not None and self._chance < RARELY_TOLD:
+            self._hold(now, retry_after, jitter)
+            self._held_for, self._held_at = order, 0
+            self._begin_round()
+        elif order <= self._since:
+            pass
         elif not self._counting:  # the first one: a round begins after it
             self._begin_round()
         else:
@@ -185,19 +198,31 @@ class Throttle:
 
     # ── refusals in a row ──
 
-    def _needed(self, told: bool) -> int:
-        """How many in a row are no accident. `told`: the member says how long to wait."""
-        chance = max(self._noise, self._usual)
-        if (told or (self.cap is not None and self.cap <= FEW)) and chance < RARE:
-            return 1
-        return ceil(log(CHANCE) / log(min(0.9, max(LEAST, chance))))
+    @property
+    def _chance(self) -> float:
+        """The share of calls that are refused whatever we do, as far as is known."""
+        return max(self._noise, self._usual)
 
-    def _spare(self, balance: int) -> None:
+    def _needed(self, told: bool, in_flight: int) -> int:
+        """How many in a row are no accident. `told`: the member says how long to wait; then it takes
+        fewer, and one is enough where its rates are stated: we are close to them."""
+        if self._chance < RARE:
+            cap = float("inf") if self.cap is None else self.cap
+            if (told and (self.stated or cap < 3)) or (not told and cap <= FEW):
+                return 1
+            if told:
+                return 2 if min(cap, in_flight) <= FEW else 3
+        return ceil(log(CHANCE) / log(min(0.9, max(LEAST, self._chance))))
+
+    def _spare(self, order: int, balance: int) -> None:
         """What became of calls that were sent after the one for whose refusal others were held. If it
-        is answers again and again, such refusals are chance, and one of them is no row any more."""
+        is answers again and again, such refusals are chance: so few are no row any more, and the cut
+        is taken back."""
         self._spared = max(0, self._spared + balance)
         if self._spared >= FEW:
             self._spared, self._usual = 0, max(self._usual, LEAST)
+            if order <= self._held_at == self._cut_at:
+                self.cap, self._held_at = self._before, 0
 
     def _in_row(self, order: int) -> int:
         """How many calls around this one were refused, all of them one after the other."""
@@ -225,6 +250,7 @@ class Throttle:
         self.cap = max(1.0, min(self.cap or float("inf"), in_flight) / 2)
         self._row.clear()
         self._begin_round()
+        self._cut_at = self.sent
 
     def _begin_round(self) -> None:
         self._since, self._counting = self.sent, True

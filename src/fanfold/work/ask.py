@@ -193,8 +193,16 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         return tuple([part for message in self.messages for part in message.parts])
 
     @property
+    def shows_files(self) -> bool:
+        """Whether there are files in its messages."""
+        for message in self.messages:  # noqa: SIM110 - a loop is the cheapest, and each ask has it
+            if message.parts:
+                return True
+        return False
+
+    @property
     def holds_files(self) -> bool:
-        return self.files is not None or any(message.parts for message in self.messages)
+        return self.files is not None or self.shows_files
 
     def conversation(self) -> tuple[Message, ...]:
         return self.messages + self.turns if self.turns else self.messages

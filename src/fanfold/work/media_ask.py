@@ -52,8 +52,10 @@ def for_member(ask: Ask, traits: Traits) -> Ask:
     itself go along. Terminal: it cannot be sent the others."""
     if ask.files is not None or traits.files is not None:
         ask = _with_files(ask, traits)
+    if not ask.shows_files or traits.takes == "items":
+        return ask
     kinds = kinds_in(ask)
-    if not kinds or traits.takes == "items" or set(kinds) <= set(traits.media):
+    if set(kinds) <= set(traits.media):
         return ask
     if why := untaken(traits, kinds):
         raise Terminal(why, scope="ask")

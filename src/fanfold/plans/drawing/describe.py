@@ -133,13 +133,22 @@ def describe_options(asking: Asking) -> tuple[str, ...]:
     doubt = "" if asking.in_doubt is None else f"in doubt: {asking.in_doubt}"
     hedge = "" if asking.hedge is None else f"hedge up to {asking.hedge.extra:.0%} of calls"
     batch = "" if asking.batch is None else asking.batch.describe()
-    at_once, schema = (
-        f"{asking.concurrency} at once",
-        "schema" if asking.schema or asking.schema_type else "",
-    )
+    schema = "schema" if asking.schema or asking.schema_type else ""
+    schema += f" {asking.schema_type}" if asking.schema_type else ""
     tools = "" if asking.tools is None else asking.tools.describe()
-    return joined([at_once, asking.opening.describe(), _attached(asking), tools, schema, failure, doubt,
-                   hedge, batch, describe_budget(asking.budget)])  # fmt: skip
+    return joined([f"{asking.concurrency} at once", asking.opening.describe(), _attached(asking), tools,
+                   schema, *_params(asking), failure, doubt, hedge, batch,
+                   describe_budget(asking.budget)])  # fmt: skip
+
+
+def _params(asking: Asking) -> tuple[str, ...]:
+    """Of the parameters those that change what is paid, or how long it takes."""
+    reasoning, tier = asking.params.reasoning, asking.params.service_tier
+    return (
+        f"reasoning {reasoning}" if reasoning else "",
+        f"service tier {tier}" if tier else "",
+        "cache off" if asking.opening.cache == "off" else "",
+    )
 
 
 def _attached(asking: Asking) -> str:
