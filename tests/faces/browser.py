@@ -171,7 +171,9 @@ class Browser:
         return done["result"].get("value")
 
     def _of(self, method: str) -> list[dict[str, Any]]:
-        return [event for event in self._events if event["method"] == method]
+        """Of the last page: earlier ones are still there, and their servers may be gone."""
+        mine = (event for event in self._events if event.get("sessionId") == self._session)
+        return [event for event in mine if event["method"] == method]
 
     def _do(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
         self._number += 1
