@@ -16,7 +16,7 @@ def examples(most: int, **more: Any) -> settings:
     return settings(max_examples=most, **more)
 
 
-def seeds(all: Sequence[int], quick: int) -> list[Any]:
+def seeds(all: Sequence[Any], quick: int) -> list[Any]:
     """About so many of them, evenly spread, in `make test`; the others are for the sweep."""
     every = len(all) // quick
     return [

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.testing.script import Asked, Says
+from tests.examples import seeds
 from tests.flow.killed_plans import ROSTER, Killed, carried_through
 from tests.flow.operator_scenes import RECORDS
 from tests.flow.operator_scenes import answered as compared
@@ -162,7 +163,7 @@ def check(whole: Killed, killed: Killed) -> None:
     assert (whole.receipt.maybe_paid_twice, killed.receipt.planned) == (0, whole.receipt.planned)
 
 
-@pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.parametrize("kind", seeds(list(PLANS), quick=8))
 def test_killed_and_resumed_nothing_is_asked_twice_and_the_result_is_the_same(
     tmp_path: Path, kind: str
 ) -> None:
