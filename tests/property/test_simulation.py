@@ -21,7 +21,7 @@ QUICK = ("a claim is not awaited", "a reply without usage costs nothing", "a los
          "the worst case is never refunded", "a refused call is charged")  # fmt: skip
 
 
-FIRST = [n if n < 400 else pytest.param(n, marks=pytest.mark.slow) for n in range(0, 1000, 100)]
+FIRST = [n if n < 400 else pytest.param(n, marks=pytest.mark.sweep) for n in range(0, 1000, 100)]
 
 
 @pytest.mark.parametrize("first", FIRST)
