@@ -83,7 +83,7 @@ ROWS = {
     "cache": Row(
         f"context: '{CONTEXT}', cache: off", {"context": CONTEXT, "cache": "off"}, "cache off", "",
         "cache: maybe", "unknown cache `maybe`",
-        {"cache": "maybe"}, "`cache` must be auto or off", r"cache_read: ",
+        {"cache": "maybe"}, "`cache` must be auto or off", r"cache: off",
     ),
     "attach": Row(
         "attach: item.scan", {"attach": "item.scan"}, "with files: item.scan", "2 images",
