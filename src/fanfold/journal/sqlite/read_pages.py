@@ -5,6 +5,7 @@ Each answers for a run of a million items in a fraction of a second.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -41,6 +42,11 @@ _COSTS = (
     "select cast((started + coalesce(took, 0) - :origin) / :width as integer), sum(cost), count(*)"
     " from attempts where run = :run and no >= (select first_attempt from runs where no = :run)"
     " and lost <> 'unsent' and state <> 'started' group by 1 order by 1"
+)
+_TALLY = (
+    "select step, state, count(*) from outcomes where run = ? and state <> 'passed'"
+    " group by step, state"
+    " union all select step, 'all', count(*) from outcomes where run = ? group by step"
 )
 _SPENDING = (
     "select cast(started / 86400 as integer), run, step, member, answerer, count(*), sum(cost),"
@@ -96,10 +102,17 @@ class PageRows:
         return batch, position
 
     def step_tally(self, run: int) -> dict[tuple[int, State], int]:
-        rows = self._execute(
-            "select step, state, count(*) from outcomes where run = ? group by step, state", (run,)
-        )
-        return {(step, state): many for step, state, many in rows}
+        """Those that passed are the most, as a rule, and are what is left of all: sorting a million of
+        them by state takes three times as long as counting them."""
+        tally: dict[tuple[int, State], int] = {}
+        passed: Counter[int] = Counter()
+        for step, state, many in self._execute(_TALLY, (run, run)):
+            if state == "all":
+                passed[step] += many
+            else:
+                tally[step, state] = many
+                passed[step] -= many
+        return tally | {(step, "passed"): many for step, many in passed.items() if many}
 
     def costs_over_time(self, run: int, origin: float, width: float) -> list[tuple[int, int, int]]:
         given = {"run": run, "origin": origin, "width": width}
