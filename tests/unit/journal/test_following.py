@@ -60,7 +60,7 @@ def test_all_attempts_that_changed_are_named(tmp_path: Path) -> None:
 
 def test_answers_are_remembered_until_something_is_committed_for_the_run(tmp_path: Path) -> None:
     async def act(store: Store) -> list[Any]:
-        memory, seen = RunMemory(), []
+        memory, seen = RunMemory(now=lambda: 0.0), []
         await store.write(AddRun(record("a")))
         await store.write(AddRun(record("b")))
         asked: list[str] = []
