@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,9 +51,13 @@ class Ended(NamedTuple):
 
 
 def streams(folder: Path) -> tuple[Path, Path]:
-    """Files for what one call writes, beside those of earlier ones."""
-    number = len(list(folder.glob(".out-*")))
-    return folder / f".out-{number}", folder / f".err-{number}"
+    """Files for what one call writes, beside those of others, which may begin at the same moment."""
+    for number in itertools.count(len(list(folder.glob(".out-*")))):
+        out = folder / f".out-{number}"
+        with suppress(FileExistsError):
+            out.touch(exist_ok=False)
+            return out, folder / f".err-{number}"
+    raise AssertionError
 
 
 class Program:

@@ -95,7 +95,10 @@ def test_a_worker_of_the_finished_fleet_is_relaunched_and_no_other_is_touched(
 def test_each_goes_wrong_in_its_own_way_and_is_paid_for_what_it_took(seen: dict[str, Any]) -> None:
     found = seen["endings"]
     states = dict.fromkeys(found["states"], "FAILED") | {"fine": "DONE"}
-    assert (found["states"], close(found["costs"])) == (states, True), found["costs"]
+    costs = dict(found["costs"])
+    ours, theirs = costs.pop("codex-spends")
+    assert 0.98 * theirs <= ours <= theirs + 0.5, "a call under way at the stop counts at its most"
+    assert (found["states"], close(costs)) == (states, True), found["costs"]
     said = found["said"]
     assert said["spends"] == "stopped at its budget of $0.1"
     assert said["turns"] == "stopped at its limit of turns: 2"
