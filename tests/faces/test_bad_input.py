@@ -60,6 +60,8 @@ CASES: list[tuple[str, Spoil, str]] = [
      "plan.yaml:8: `concurrency` must be a whole number, not the text 'many'"),
     (RUN, in_map("gate:", "  - requires: [a]"),
      "plan.yaml:10: unknown gate `requires`: did you mean `require`?"),
+    (RUN, in_map("gate:", "  - [{require: [a]}]"),
+     "plan.yaml:10: a gate is a mapping such as `require: [a, b]`, not [{'require': ['a']}]"),
     (RUN, in_map("schema: {type: objekt}"),
      'plan.yaml:9: not a valid JSON Schema: `type`: "objekt" is not valid under any of the '
      "schemas listed in the 'anyOf' keyword"),
@@ -70,6 +72,8 @@ CASES: list[tuple[str, Spoil, str]] = [
      "plan.yaml:9: template: unexpected 'end of statement block'"),
     (RUN, add("plan.yaml", "  - write: items.jsonl/report.md\n"),
      "plan.yaml:10: `write` items.jsonl/report.md: items.jsonl is a file, not a folder"),
+    (RUN, add("plan.yaml", '  - write: "\\0"\n'),
+     "plan.yaml:10: not a path: it contains a null character"),
     # the prompt
     (RUN, plan("item.text", "itm.text"),
      "plan.yaml:6: template: `itm` is not defined: did you mean `item`?"),

@@ -359,7 +359,7 @@ def _one_way(node: Node, inline: str, in_file: str) -> Node | None:
 
 def check_inside(node: Node, path: str, reading: StepContext) -> None:
     """A plan may come from somebody else: what it writes, and reads to send, lies in its folder."""
-    if not reading.allow_outside and not is_inside(reading.folder, path):
+    if not at(node, lambda: is_inside(reading.folder, path)) and not reading.allow_outside:
         what = f"`{node.name}` {path} leads out of the plan's folder"
         raise node.bad(f"{what}; if that is meant, allow it with --allow-outside")
 
@@ -397,4 +397,4 @@ def read_target(node: Node, reading: StepContext) -> str:
 
 
 def _try_out(check: Node, reading: StepContext) -> None:
-    at(check, lambda: from_plan(check.value, noting_resolver(check, reading)))
+    at(check, lambda: from_plan([check.value], noting_resolver(check, reading)))

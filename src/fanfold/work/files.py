@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from fanfold.errors import BadInput
+
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
 
 
@@ -30,5 +32,8 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 
 def is_inside(folder: Path, name: str | Path) -> bool:
-    """Whether a path is inside the folder once links and `..` are resolved."""
-    return (folder / name).resolve().is_relative_to(folder.resolve())
+    """Whether a path is inside the folder once links and `..` are resolved. BadInput for what is no path."""
+    try:
+        return (folder / name).resolve().is_relative_to(folder.resolve())
+    except ValueError:
+        raise BadInput("not a path: it contains a null character") from None
