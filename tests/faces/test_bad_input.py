@@ -73,7 +73,9 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, add("plan.yaml", "  - write: items.jsonl/report.md\n"),
      "plan.yaml:10: `write` items.jsonl/report.md: items.jsonl is a file, not a folder"),
     (RUN, add("plan.yaml", '  - write: "\\0"\n'),
-     "plan.yaml:10: not a path: it contains a null character"),
+     "plan.yaml:10: a text holds a null character, which no path, program or database takes"),
+    ("run plan.json", put("plan.json", '{"name": "x",\n "input": {"json": "a\\u0000"}}'),
+     "plan.json:2: a text holds a null character, which no path, program or database takes"),
     # the prompt
     (RUN, plan("item.text", "itm.text"),
      "plan.yaml:6: template: `itm` is not defined: did you mean `item`?"),

@@ -25,6 +25,7 @@ _SHELL = ("/dev/fd/", "/dev/stdin", "/proc/")
 MAX_BYTES = 8_000_000
 MAX_DEPTH = 60
 MAX_VALUES = 200_000
+_NULL = "a text holds a null character, which no path, program or database takes"
 MAX_DIGITS, MAX_BITS = 1000, 1000  # of a whole number; what is longer is no floating-point number
 
 _CORE_TAGS = {f"tag:yaml.org,2002:{n}" for n in ("str", "int", "float", "bool", "null", "map",
@@ -174,6 +175,8 @@ class _Composed:
         if isinstance(node, yaml.SequenceNode):
             return [self.value(child, (*place, n)) for n, child in enumerate(node.value)]
         assert isinstance(node, yaml.ScalarNode)
+        if "\0" in node.value:
+            raise self._bad(node, _NULL)
         if node.style in ("|", ">"):
             self._lines[(*place, "|")] = node.start_mark.line + 1
         return node.value if node.style else self._plain(node)
@@ -263,18 +266,20 @@ def _parse_json(text: str, file: str) -> Node:
     except ValueError:
         raise BadInput("broken JSON: a number is too long", file=file) from None
     lines: Lines = {}
-    tokens = _json_tokens(text)
+    tokens = _json_tokens(text, file)
     _mark_json(next(tokens), tokens, (), Node(value, file, lines))
     return Node(value, file, lines)
 
 
-def _json_tokens(text: str) -> Iterator[tuple[str, int]]:
+def _json_tokens(text: str, file: str) -> Iterator[tuple[str, int]]:
     """Brackets, keys and values of a text known to be valid JSON, each with its line."""
     line, seen = 1, 0
     for match in _JSON_TOKEN.finditer(text):
         line += text.count("\n", seen, match.start())
-        seen = match.start()
-        yield match.group(), line
+        seen, token = match.start(), match.group()
+        if "\\u0000" in token and "\0" in json.loads(token):
+            raise BadInput(_NULL, file=file, line=line)
+        yield token, line
 
 
 def _mark_json(
