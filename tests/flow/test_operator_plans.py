@@ -276,10 +276,12 @@ def test_the_preview_says_how_many_asks_there_will_be(tmp_path: Path, step: str)
     assert f"\n{asks} calls" in done.out, "and so many there are"
 
 
-def test_a_bound_is_stated_where_pairs_follow_from_replies(tmp_path: Path) -> None:
-    steps = """\
-  - map: {member: first_word}
-  - resolve: {member: same, block: {on: steps.map.word, neighbours: 2, at_most: 30}}
+@pytest.mark.parametrize("on", ["on: steps.map.word, ", "on: item.kind, ", ""])
+def test_a_bound_is_stated_where_pairs_follow_from_replies(tmp_path: Path, on: str) -> None:
+    """Whatever it goes by: records that are equal in all fields are not asked about."""
+    steps = f"""\
+  - map: {{member: first_word}}
+  - resolve: {{member: same, block: {{{on}neighbours: 2, at_most: 30}}}}
 """
     seen = ran(tmp_path, steps, "--dry-run")
     (row,) = [line for line in seen.out.splitlines() if line.startswith("resolve.pairs")]

@@ -11,7 +11,7 @@ from fanfold.gates.checks import parameters, predicate
 from fanfold.gates.cites import cites
 from fanfold.gates.combine import all_of, any_of
 from fanfold.gates.judge import judge
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.task import Gate
 
 Resolve: TypeAlias = Callable[[str], Any]
@@ -40,7 +40,7 @@ def _listed(spec: Any, resolve: Resolve) -> list[Gate]:
 def _one(kind: str, given: Any, resolve: Resolve) -> Gate:
     kind = _RENAMED.get(kind, kind)
     if kind not in _KINDS:
-        raise BadInput(f"unknown gate `{kind}`: {remedy(str(kind), _KINDS)}")
+        raise BadInput(f"unknown gate {quoted(str(kind))}: {remedy(str(kind), _KINDS)}")
     return _KINDS[kind](given, resolve)
 
 

@@ -17,7 +17,7 @@ from fanfold.work.arguments import public
 from fanfold.work.check import elements, entries, one_of
 from fanfold.work.document import Node
 from fanfold.work.member import MemberLimits, Traits
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.options import plain
 from fanfold.work.reader import read_record
 from fanfold.work.tool import script_tools
@@ -71,7 +71,7 @@ def _check_names(node: Node, record: type[MemberFields]) -> None:
                 what = f"`{name}` is a field of kind {', '.join(homes)}, not of kind {kind}"
                 raise node.child(name).bad(what)
             hint = remedy(name, known)
-            what = f"unknown field `{name}` in a member of kind {kind}: {hint}"
+            what = f"unknown field {quoted(name)} in a member of kind {kind}: {hint}"
             raise node.child(name).bad(what)
         if value is None:
             raise node.child(name).bad(f"`{name}` is empty; give it a value, or leave it out")

@@ -29,7 +29,7 @@ from fanfold.work.ask import Ask, Message
 from fanfold.work.check import whole
 from fanfold.work.cut import Cutter, SplitMethod, Splitter
 from fanfold.work.item import Item, Source, canonical
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.neighbours import Around, Neighbours
 from fanfold.work.options import needed, reducer
 from fanfold.work.outcome import Outcome
@@ -62,7 +62,7 @@ class Division(msgspec.Struct, frozen=True):
         if not isinstance(self.combine, AskedReduce):
             reducer("combine", self.combine)
         if isinstance(self.split, str) and self.split not in SPLITS:
-            raise BadInput(f"unknown split `{self.split}`: {remedy(self.split, SPLITS)}")
+            raise BadInput(f"unknown split {quoted(self.split)}: {remedy(self.split, SPLITS)}")
         if not isinstance(self.split, str | AskedReduce) and not callable(self.split):
             raise BadInput(f"`split` is a word, a function or asked(...), not {self.split!r}")
         for name, limit in (("max_depth", self.max_depth), ("max_pieces", self.max_pieces)):

@@ -28,7 +28,7 @@ from fanfold.work.arguments import public
 from fanfold.work.check import described
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import MISSING, Path, leaves, number, path_of, spread
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.outcome import Part
 from fanfold.work.task import Reducer
 from fanfold.work.vote import ballot as _ballot
@@ -374,7 +374,7 @@ KINDS = tuple(_KINDS)
 def from_plan(kind: str, options: Mapping[str, Any], resolve: Resolve) -> Reducer:
     """The reducer of a plan's `reduce: {kind: …}`; `options` are its other fields."""
     if kind not in _KINDS:
-        raise BadInput(f"unknown reduce kind `{kind}`: {remedy(str(kind), KINDS)}")
+        raise BadInput(f"unknown reduce kind {quoted(str(kind))}: {remedy(str(kind), KINDS)}")
     chosen = _KINDS[kind]
     known = chosen.needs + chosen.may
     for name, given in options.items():

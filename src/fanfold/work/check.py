@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from fanfold.errors import BadInput
 from fanfold.work.document import Node
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[Node], Any]
@@ -26,7 +26,7 @@ def fields(
     for name, child in entries(node, what):
         check = known.get(name)
         if check is None:
-            raise child.bad(f"unknown field `{name}` in {what}: {remedy(name, known)}")
+            raise child.bad(f"unknown field {quoted(name)} in {what}: {remedy(name, known)}")
         found[name] = check(child)
     for name in required:
         if name not in found:
@@ -113,7 +113,7 @@ def one_of(*words: str) -> Check:
         if not isinstance(node.value, str):
             raise _wrong(node, f"one of {', '.join(words)}")
         if node.value not in words:
-            raise node.bad(f"unknown {node.name} `{node.value}`: {remedy(node.value, words)}")
+            raise node.bad(f"unknown {node.name} {quoted(node.value)}: {remedy(node.value, words)}")
         return node.value
 
     return check

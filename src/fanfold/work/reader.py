@@ -25,7 +25,7 @@ from msgspec import Meta, inspect
 from fanfold.errors import BadInput
 from fanfold.work.check import described
 from fanfold.work.document import Node, Place
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 
 T = TypeVar("T")
 
@@ -205,14 +205,12 @@ class _Mistake:
     def _unknown(self, here: Node, name: str) -> str:
         record = _record_for(self._kind, self.value)
         if record is None:
-            return f"unknown field `{name}`"
+            return f"unknown field {quoted(name)}"
         others = [one for one in _records(self._kind) if name in _names(one)]
         if others and record.tag_field:
             of = f"{record.tag_field} {', '.join(str(one.tag) for one in others)}"
             return f"`{name}` is a field of {of}, not of {record.tag_field} {record.tag}"
-        return (
-            f"unknown field `{name}` in {_as_tagged(record, here)}: {remedy(name, _names(record))}"
-        )
+        return f"unknown field {quoted(name)} in {_as_tagged(record, here)}: {remedy(name, _names(record))}"
 
     def _missing(self, here: Node, name: str) -> str:
         tags = [str(one.tag) for one in _records(self._kind) if one.tag_field == name]
@@ -232,7 +230,7 @@ class _Mistake:
         if len(kinds) == 1 and isinstance(first, inspect.LiteralType):
             words = [str(word) for word in first.values]
             if isinstance(self.value, str):
-                return f"unknown {here.name} `{self.value}`: {remedy(self.value, words)}"
+                return f"unknown {here.name} {quoted(self.value)}: {remedy(self.value, words)}"
             return f"`{here.name}` must be one of {', '.join(words)}, not {described(self.value)}"
         name = f"`{here.name}`" if here.place else here.name
         if all(isinstance(one, inspect.StructType) for one in kinds):

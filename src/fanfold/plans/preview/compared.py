@@ -31,19 +31,19 @@ class ComparedStation:
         self._estimate = AskEstimate(context, terms, prompt, judges=judges_of(context, asking))
         self._reply = context.stand_ins.make(_REPLY)
         self._items: list[Item] = []
-        self._reads: Sequence[str] = ()
+        self._reads: Sequence[str] | None = ()
         self._bound = False
         self._compared: Callable[[Sequence[Item], bool], Iterable[Item]] = lambda items, known: ()
 
     def over(
         self,
         compared: Callable[[Sequence[Item], bool], Iterable[Item]],
-        reads: Sequence[str] = (),
+        reads: Sequence[str] | None = (),
         *,
         bound: bool = False,
     ) -> ComparedStation:
-        """`compared` is given all items, and whether the fields that it `reads` are known. `bound`: it
-        gives as many as there can be."""
+        """`compared` is given all items, and whether the fields that it `reads` are known; None: it reads
+        all of them. `bound`: it gives as many as there can be."""
         self._compared, self._reads, self._bound = compared, reads, bound
         return self
 
@@ -64,7 +64,7 @@ class ComparedStation:
                     forecast=UNKNOWN,
                 )
             ]  # fmt: skip
-        known = not any(awaits_reply(item, field) for item in self._items for field in self._reads)
+        known = not any(self._awaits(item) for item in self._items)
         tasks = [
             make_task(estimated.prompt, item, self._terms, None)
             for item in self._compared(self._items, known)
@@ -73,6 +73,11 @@ class ComparedStation:
             estimated.take(tasks[first : first + CHUNK])
         rows = rows_of(self._terms.step, kind, estimated, len(tasks), times)
         return rows if known and not self._bound else [_bounded(row) for row in rows]
+
+    def _awaits(self, item: Item) -> bool:
+        if self._reads is None:
+            return holds_stand_in(item.data)
+        return any(awaits_reply(item, field) for field in self._reads)
 
 
 def awaits_reply(item: Item, field: str) -> bool:

@@ -50,7 +50,7 @@ from fanfold.run.forecast import StepPreview
 from fanfold.run.sources import Rows
 from fanfold.work.document import Node
 from fanfold.work.item import Item
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.picture import Box, Picture
 from fanfold.work.reader import Count, NonNegative, Positive, Text
 from fanfold.work.task import Terms
@@ -260,7 +260,9 @@ def _check_decide(node: Node, given: Any, reading: StepContext) -> None:
     if ":" in said:
         read_target(node, reading)
     elif said not in _RULES:
-        raise node.bad(f"unknown decide `{said}`: {remedy(said, _RULES)}; or give module:function")
+        raise node.bad(
+            f"unknown decide {quoted(said)}: {remedy(said, _RULES)}; or give module:function"
+        )
     elif said == "judge":
         raise node.bad("`decide: judge` needs a `judge: {member: …}`")
     elif said == "weighted" and not given.weights:

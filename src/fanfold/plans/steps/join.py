@@ -94,7 +94,7 @@ class Join(Comparing, Asking, Step, frozen=True, omit_defaults=True, tag="join",
             return (item for _, item in source.walk())
 
         context.record(self.name, station.size)
-        return estimate.through([station.over(pairs, self.block.fields)])
+        return estimate.through([station.over(pairs, self.block.fields or None)])
 
     def _bound(self, left: Sequence[Item], right: Sequence[Item]) -> PairSource:
         """As many pairs as there can be, of items whose fields are not known yet."""

@@ -21,7 +21,7 @@ from fanfold.work.ask import Ask
 from fanfold.work.blocking import item_path
 from fanfold.work.document import Node
 from fanfold.work.item import Item
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.picture import Box
 from fanfold.work.reader import Misfit, read_part
 from fanfold.work.task import Terms
@@ -231,7 +231,7 @@ class StepEntry:
     written in each, beside the fields of its kind."""
 
     kinds: ClassVar[Mapping[str, Any]] = {}
-    unknown: ClassVar[str] = "unknown step `{}`"
+    unknown: ClassVar[str] = "unknown step {}"
     common: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, kind: str, given: Any) -> None:
@@ -245,7 +245,8 @@ class StepEntry:
         strange = [name for name in value if name not in cls.kinds]
         if not known:
             raise Misfit(
-                f"{cls.unknown.format(strange[0])}: {remedy(strange[0], cls.kinds)}", strange[0]
+                f"{cls.unknown.format(quoted(strange[0]))}: {remedy(strange[0], cls.kinds)}",
+                strange[0],
             )
         kind, *others = known + strange
         if others:

@@ -43,7 +43,7 @@ class StageEntry(StepEntry):
         "map": Map, "command": Command, "ensemble": Ensemble, "map_reduce": MapReduce,
         "divide": Divide,
     }  # fmt: skip
-    unknown = "`{}` cannot be a stage"
+    unknown = "{} cannot be a stage"
 
 
 def _on_parts(node: Node, stage: Map, given: Any, before: list[StageStep]) -> MapReduce:

@@ -29,7 +29,7 @@ from fanfold.plans.ready import Ready
 from fanfold.plans.steps.ensemble import Ensemble, JudgeFields
 from fanfold.plans.steps.kind import Step
 from fanfold.work.document import Lines, Node
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.picture import Box
 from fanfold.work.reader import Count, Misfit, Text, read_part
 from fanfold.work.task import OnFailure, Reducer
@@ -211,7 +211,7 @@ class ReduceEntry:
             raise Misfit("a reduce is a kind such as `concat`, or a mapping with a `kind`")
         kind = value.get("kind") or cls.usual_kind(value)
         if kind not in KINDS:
-            raise Misfit(f"unknown kind `{kind}`: {remedy(str(kind), KINDS)}", "kind")
+            raise Misfit(f"unknown kind {quoted(str(kind))}: {remedy(str(kind), KINDS)}", "kind")
         return cls(kind, read_part(value, _FORMS.get(kind, TreeFields)))
 
     @classmethod

@@ -37,7 +37,7 @@ class RepeatEntry(StepEntry):
     kinds: ClassVar[dict[str, Any]] = {
         name: kind for name, kind in KINDS.items() if name not in _NOT_WITHIN
     }
-    unknown = "`{}` cannot be within a `repeat`"
+    unknown = "{} cannot be within a `repeat`"
     common = ("when",)
 
 
