@@ -57,6 +57,7 @@ class AnthropicFields(ApiFields, frozen=True, tag="anthropic"):
 
     usual_host: ClassVar[str] = "https://api.anthropic.com"
     usual_key: ClassVar[str] = "env:ANTHROPIC_API_KEY"
+    unsent: ClassVar[tuple[str, ...]] = ("seed", "reasoning: none", "service_tier: flex")
 
     @property
     def usual_media(self) -> tuple[MediaKind, ...]:
@@ -163,7 +164,7 @@ class Anthropic(ApiMember):
         if tools is not None and ask.shared >= 0 and reading_pays(self._traits.price):
             spoken, grown = growing(spoken, more=not tools.closed)
             shared = shared._replace(tokens=max(shared.tokens, grown))
-        attached = ask.attachments()
+        attached = ask.attachments() if ask.shows_files else ()
         if attached:
             self._check(attached)
             spoken = tuple(

@@ -7,7 +7,7 @@ file of its own (`engine: local`).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,7 +16,7 @@ from fanfold.errors import InvalidReply
 from fanfold.members.endpoint import ApiFields, Endpoint
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
-from fanfold.members.kinds import BuildContext
+from fanfold.members.kinds import UNSENT, BuildContext
 from fanfold.members.local_server import EngineMember, Serving
 from fanfold.members.local_store import cache_folder, find_engine, find_weights
 from fanfold.members.openai import ROWS, OpenAIFields, bearer, header_of
@@ -39,6 +39,8 @@ class EmbeddingFields(OpenAIFields, frozen=True, kw_only=True, tag="embedding"):
     embedded engine makes them, with the GGUF file `model`; `pooling`: how one vector is made of those of
     all tokens, where the model does not say.
     """
+
+    unsent: ClassVar[tuple[str, ...]] = UNSENT
 
     dimensions: Count | None = None
     engine: Literal["openai", "local"] = "openai"

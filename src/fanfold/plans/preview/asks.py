@@ -283,8 +283,22 @@ class AskEstimate:
         typed = [_TYPED] if self.prompt.schema is UNLOADED_SCHEMA else []
         tools = self._tools
         unseen = [_TOOLS] if isinstance(tools, ToolLoop) and not tools.loaded else []
-        notes = (*made.notes, *(Note(one, made.step) for one in (*grew, *typed, *unseen)))
+        unsent = self._unsent() if made.most_calls else []
+        more = (*grew, *typed, *unseen, *unsent)
+        notes = (*made.notes, *(Note(one, made.step) for one in more))
         return msgspec.structs.replace(made, notes=notes)
+
+    def _unsent(self) -> list[str]:
+        """Parameters that some of those who would be asked do not have."""
+        lacking: dict[tuple[str, ...], list[str]] = {}
+        for one in self.cast.everyone:
+            if named := one.asked_without(self.prompt.params):
+                lacking.setdefault(named, []).append(one.id)
+        return [
+            f"{{}}: not sent to {', '.join(dict.fromkeys(ids))}, where it would have no effect:"
+            f" {', '.join(named)}"
+            for named, ids in lacking.items()
+        ]
 
     def _in_batches(self, made: Forecast) -> Forecast:
         """Expected at the price of batches. The worst case is that all is asked online in the end."""
