@@ -13,7 +13,6 @@ from fanfold.members.endpoint import (
     ApiFields,
     ApiMember,
     Endpoint,
-    reading_pays,
     reply_of,
     shared_part,
 )
@@ -25,6 +24,7 @@ from fanfold.members.reported import merged, of_messages
 from fanfold.members.status import table
 from fanfold.members.structured import closed, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
+from fanfold.price import reading_pays
 from fanfold.work.ask import Ask, Call, Message, Reply, Schema
 from fanfold.work.media import Attachment, MediaKind, size_text
 from fanfold.work.member import Event, Request, Tell, Traits

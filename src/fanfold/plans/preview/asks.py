@@ -3,7 +3,7 @@ left to ask is measured, and nobody is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ from fanfold.plans.header import PlanHeader
 from fanfold.plans.preview.standin import NOTHING, Size, StandIns, holds_stand_in
 from fanfold.plans.reading import inspecting_resolver
 from fanfold.plans.ready import UNLOADED_SCHEMA, Ready
+from fanfold.price import reading_pays
 from fanfold.run.choose import Chooser
 from fanfold.run.demand import expected_parts
 from fanfold.run.executor import LocalExecutor
@@ -32,6 +33,7 @@ from fanfold.work.ask import REPLY_BYTES, Ask, Message, Params, Reply
 from fanfold.work.batch import written
 from fanfold.work.member import Member, Request, Tell, Traits
 from fanfold.work.outcome import Outcome, Verdict
+from fanfold.work.split import estimate_tokens
 from fanfold.work.task import Budget, Gate, Task, Terms, ToolUser, Who
 
 _GREW = "{}: replies that the prompts will hold are counted at their usual length"
@@ -42,6 +44,7 @@ _TOOLS = (
     "{}: its tools are imported or started only by a run: what models read of them is not counted, and"
     " replies on record are not found here"
 )
+_WORTH = 1024  # tokens; no service keeps less
 DAY = 86_400.0  # seconds that a batch may take
 _NO_RUN = -1  # replies that serve only the run they are of serve no new one
 
@@ -283,8 +286,9 @@ class AskEstimate:
         typed = [_TYPED] if self.prompt.schema is UNLOADED_SCHEMA else []
         tools = self._tools
         unseen = [_TOOLS] if isinstance(tools, ToolLoop) and not tools.loaded else []
-        unsent = self._unsent() if made.most_calls else []
-        more = (*grew, *typed, *unseen, *unsent)
+        more = (*grew, *typed, *unseen)
+        if made.most_calls:
+            more = (*more, *self._unsent(), *self._unshared())
         notes = (*made.notes, *(Note(one, made.step) for one in more))
         return msgspec.structs.replace(made, notes=notes)
 
@@ -299,6 +303,18 @@ class AskEstimate:
             f" {', '.join(named)}"
             for named, ids in lacking.items()
         ]
+
+    def _unshared(self) -> Iterator[str]:
+        """What a service would keep at a lower price, if it came first."""
+        prompt, members = self.prompt, self.cast.members
+        if prompt.user is None or prompt.cache == "off" or prompt.alone:
+            return
+        tokens = estimate_tokens(prompt.user.common_after(prompt.names))
+        if tokens >= _WORTH and any(reading_pays(one.traits.price) for one in members):
+            yield (
+                f"{{}}: {tokens:,} tokens of the prompt are the same for all items, but come after what is"
+                " not, so no service keeps them: put them first, or into `context`"
+            )
 
     def _in_batches(self, made: Forecast) -> Forecast:
         """Expected at the price of batches. The worst case is that all is asked online in the end."""
