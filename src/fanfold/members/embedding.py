@@ -40,6 +40,7 @@ class EmbeddingFields(OpenAIFields, frozen=True, kw_only=True, tag="embedding"):
     all tokens, where the model does not say.
     """
 
+    absent: ClassVar[tuple[str, ...]] = ("batch_price", "tools", "tool_rounds", "tool_calls")
     unsent: ClassVar[tuple[str, ...]] = UNSENT
 
     dimensions: Count | None = None
@@ -60,6 +61,9 @@ class EmbeddingFields(OpenAIFields, frozen=True, kw_only=True, tag="embedding"):
     @property
     def usual_media(self) -> tuple[()]:
         return ()
+
+    def usual_batch_price(self) -> None:
+        return None
 
     def traits(self, roster: Path) -> Traits:
         """Another length, or another way to make one, is another answer."""
