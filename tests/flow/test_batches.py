@@ -306,6 +306,7 @@ def test_a_left_batch_is_neither_under_way_nor_in_doubt(tmp_path: Path) -> None:
         ({"batch": {"in": "6h"}}, "unknown field `in` in a batch"),
         ({"batch": "6h", "shard": 2}, "state `batch` or `shard`, not both"),
         ({"batch": "6h", "hedge": Hedge(0.1)}, "state `batch` or `hedge`, not both"),
+        ({"batch": "6h", "tools": [print]}, "state `batch` or `tools`, not both"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, how: dict[str, Any], why: str) -> None:

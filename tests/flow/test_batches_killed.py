@@ -15,6 +15,7 @@ from tests.faces.cli import fanfold, started
 from tests.flow.batch_kills import (
     HALF,
     PRICE,
+    ROSTER,
     carried_through,
     check,
     serving,
@@ -125,3 +126,36 @@ def test_a_preview_expects_half_the_price_and_at_worst_the_whole(tmp_path: Path,
     plan = tmp_path / "plan.yaml"
     plan.write_text(plan.read_text().replace(", batch: {within: 6h, most: 1000}", ""))
     assert (2 * half, worst) == (pytest.approx(previewed()[0]), previewed()[1])
+
+
+def test_what_cannot_go_into_a_batch_is_not_counted_as_if_it_did(tmp_path: Path) -> None:
+    """`--batch` is for the steps that can; whose member has tools of its own cannot either."""
+    write_plan(tmp_path, "http://127.0.0.1:1", "openai", 4, 1000)
+    plan, roster = tmp_path / "plan.yaml", tmp_path / "roster.yaml"
+    stated = plan.read_text()
+    for of_step, of_member, note in (
+        ("", "", True),
+        (", shard: {items: 2}", "", False),
+        (", tools: ['os:getcwd']", "", False),
+        (", hedge: {extra: 0.1}", "", False),
+        ("", ", tools: ['os:getcwd']", False),
+    ):
+        plan.write_text(stated.replace(", batch: {within: 6h, most: 1000}", of_step))
+        members = ROSTER.format(kind="openai", url="http://127.0.0.1:1")
+        roster.write_text(members.replace(", batch_price", f"{of_member}, batch_price"))
+        shown = {}
+        for words in ((), ("--batch", "6h")):
+            ended = fanfold(tmp_path, "run", "plan.yaml", "--dry-run", "--json", *words)
+            shown[words] = msgspec.json.decode(ended.out)
+        notes = "\n".join(shown["--batch", "6h"]["notes"])
+        assert ("say: in batches at 0.5" in notes) == note
+        assert ("asks with tools go online, not into batches" in notes) == bool(of_member)
+        costs = [one["total"]["p50_usd"] for one in shown.values()]
+        assert costs[1] == pytest.approx(costs[0] * (0.5 if note else 1))
+    plan.write_text(stated.replace("batch:", "tools: ['os:getcwd'], batch:"))
+    ended = fanfold(tmp_path, "run", "plan.yaml")
+    assert (ended.code, ended.err) == (
+        2,
+        "fanfold: plan.yaml:5: state `batch` or `tools`, not both: each result of a tool would wait for a"
+        " batch\n",
+    )

@@ -74,6 +74,8 @@ class Ready:
         said = self.plan.overrides.batch
         if said is None or terms.batch is not None or terms.hedge is not None or self.run is None:
             return terms
+        if terms.tools is not None and terms.tools.tools:
+            return terms
         if all(one.batch is None for one in self.run.traits(terms)):
             return terms
         return msgspec.structs.replace(terms, batch=batch_of(said))

@@ -322,6 +322,9 @@ class AskEstimate:
         part = max((one for one in parts if one is not None), default=None)
         if stated is None or part is None or not made.most_calls:
             return made
+        if self._tools is not None:
+            note = Note("{}: asks with tools go online, not into batches", made.step)
+            return msgspec.structs.replace(made, notes=(*made.notes, note))
         time = written(stated.seconds) if stated.seconds else "the time of the service"
         what = f"{{}}: in batches at {part:g} of the price, within {time}; what is late is asked online"
         return msgspec.structs.replace(
