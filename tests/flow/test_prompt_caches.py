@@ -226,6 +226,42 @@ async def headed(folder: Path, member: str, **how: Any) -> Receipt:
     return found.receipt
 
 
+def graded(asked: Asked) -> Says:
+    """The first reply to each is kicked back; judges are content."""
+    if "Is it fair?" in asked.prompt:
+        return Says(data={"pass": True})
+    return Says(text="good" if "not accepted" in str(asked.body) else "bad")
+
+
+@pytest.mark.parametrize("cache", ["auto", "off"])
+def test_kick_backs_judges_and_reduces_share_too(tmp_path: Path, cache: str) -> None:
+    """24 maps, as many kick-backs, 24 judgements, a tree of reduces; the rules of the judge are the
+    beginning of its prompt. What is written is written once."""
+    caches = ServerCaches()
+    gate = ff.all_of(ff.regex("good"), ff.judge(f"{CONTEXT} Is it fair? {{{{ reply }}}}", member="a"))
+    how: dict[str, Any] = {"context": CONTEXT, "member": "a", "cache": cache}
+    with threaded_server(
+        tmp_path / "books", script=f"{__name__}:graded", price=PRICE, caches=caches
+    ) as server:
+        (tmp_path / "roster.yaml").write_text(ROSTER.format(url=server.url))
+
+        async def carry() -> Receipt:
+            roster = tmp_path / "roster.yaml"
+            async with ff.open_run("s", store=tmp_path / "s", roster=roster, allow_paid=True) as run:
+                found = await ff.map_reduce(
+                    run, [{"id": str(n)} for n in range(24)], prompt="Say {{ item.id }}", gate=gate,
+                    reduce=ff.asked(prompt="Together", fan_in=4, **how), **how,
+                )  # fmt: skip
+            return found.receipt
+
+        receipt = run_sync(carry())
+        paid = server.books().paid
+    assert (receipt.passed, len(paid)) == (24, 81)
+    written = [one for one in paid if one.usage.cache_write]
+    read = [one for one in paid if one.usage.cache_read]
+    assert (len(written), len(read)) == ((2, 79) if cache == "auto" else (0, 0))
+
+
 STEPS_BEGIN_ALIKE = """\
 name: alike
 input: {count: 20}

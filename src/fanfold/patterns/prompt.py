@@ -25,11 +25,10 @@ from fanfold.work.opening import CacheMode, Opening, opening_of
 from fanfold.work.options import option
 from fanfold.work.reader import read_options
 from fanfold.work.task import Place, Task, Terms
-from fanfold.work.template import MediaSource, Template
+from fanfold.work.template import LEAST_SHARED, MediaSource, Template
 from fanfold.work.typed import definition_of
 
 KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
-LEAST_SHARED = 1024  # characters; no service keeps less than so many tokens
 PARENT_BYTES = 16_384  # of a parent's answer, in a prompt that is no template
 _PLACE = re.compile(r"\{\{\s*parents(?:\.([\w.-]+)|\[\s*([\"'])([^\"'\n]+)\2\s*\])\s*\}\}")
 _MEANT = re.compile(r"\{\{-?\s*parents\b[^\n]*?(?:\}\}|$)", re.MULTILINE)
@@ -54,8 +53,8 @@ class Verbatim:
     ) -> tuple[str, tuple[Attachment, ...]]:
         return self.render(**names), ()
 
-    def head(self, names: dict[str, Any]) -> str:
-        return ""
+    def shared(self, text: str, names: dict[str, Any]) -> int:
+        return 0
 
     def common_after(self, names: dict[str, Any]) -> str:
         return ""
@@ -147,8 +146,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
     def _head(self, text: str) -> int:
         """How many characters of a rendered prompt are those of all asks; none where they are few."""
-        head = "" if self.user is None else self.user.head(self.names)
-        return len(head) if len(head) >= LEAST_SHARED and text.startswith(head) else 0
+        return 0 if self.user is None else self.user.shared(text, self.names)
 
     def about(self, made: Item, listing: str = "") -> Ask:
         """About one thing made of others (parts, answers, parents): its fields are the names in the

@@ -33,6 +33,7 @@ from fanfold.work.media import KINDS, Attachment, MediaKind
 from fanfold.work.nearest import nearest, remedy
 from fanfold.work.template_common import common_parts, reads_common
 
+LEAST_SHARED = 1024  # characters; no service keeps less than so many tokens
 _LOADS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 _FAULTS = (
     TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, MemoryError,
@@ -232,6 +233,11 @@ class Template:
         if self._begins[0] is not names:
             self._begins = names, self._common_text(names)[0].rstrip() or self._head
         return self._begins[1]
+
+    def shared(self, text: str, names: dict[str, Any]) -> int:
+        """How many characters of a rendering all of them begin with; none where that is few."""
+        head = self.head(names)
+        return len(head) if len(head) >= LEAST_SHARED and text.startswith(head) else 0
 
     def common_after(self, names: dict[str, Any]) -> str:
         """What is the same in all of them, too, but comes after something that is not."""
