@@ -146,7 +146,10 @@ def lacking(one: Asked) -> Says:
         ("dimensions: 0", "`dimensions`"),
         ("engine: other", "unknown engine `other`: known: local, openai"),
         ("engine: local, base_url: http://x", "`base_url` has no use with `engine: local`"),
-        ("batch_price: 0.5", "`batch_price` is a field of kind openai, anthropic, not of kind embedding"),
+        (
+            "batch_price: 0.5",
+            "`batch_price` is a field of kind openai, anthropic, not of kind embedding",
+        ),
         ("tools: [os:getcwd]", "`tools` is a field of kind"),
     ],
 )

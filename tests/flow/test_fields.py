@@ -33,7 +33,7 @@ members:
   - {{id: a, kind: anthropic, model: one, base_url: "{url}", max_tokens: 300, price: {{input: 1, output: 1}}}}
   - {{id: e, kind: embedding, model: v, base_url: "{url}/v1", price: {{input: 1, output: 0}}}}
   - {{id: p, kind: openai, provider: deepseek, model: d, base_url: "{url}", price: {{input: 1, output: 1}}}}
-  - {{id: l, kind: litellm, model: openai/one, base_url: "{url}/v1", max_tokens: 300, price: {{input: 1, output: 1}}}}
+  - {{id: l, kind: litellm, model: openai/one, base_url: "{url}/v1", price: {{input: 1, output: 1}}}}
 """
 TYPES = """\
 import msgspec
@@ -271,8 +271,8 @@ def own(given: dict[str, Any]) -> dict[str, Any]:
 
 
 ELSEWHERE = ("batch", "kind litellm")
-"""Batches wait for their service: `test_batches` has them on a virtual clock, and `test_batches_killed` counts
-their kills in submissions. LiteLLM has an environment of its own, in which `test_litellm` holds the same."""
+"""Batches wait for their service: `test_batches` has them on a virtual clock, and `test_batches_killed` kills
+them. LiteLLM has an environment of its own, in which `test_litellm` holds the same."""
 ASKED = {name: row for name, row in ROWS.items() if name not in ELSEWHERE}
 
 

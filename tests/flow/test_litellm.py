@@ -132,7 +132,9 @@ def taken() -> list[bytes]:
 def test_a_plan_and_python_send_the_same_once(tmp_path: Path) -> None:
     bodies.clear()
     with threaded_server(tmp_path / "books", script=f"{__name__}:note", price=PRICE) as server:
-        (tmp_path / "roster.yaml").write_text(ROSTER.format(model="openai/x", url=f"{server.url}/v1"))
+        (tmp_path / "roster.yaml").write_text(
+            ROSTER.format(model="openai/x", url=f"{server.url}/v1")
+        )
         (tmp_path / "plan.yaml").write_text(SAME)
         words = ("run", "plan.yaml", "--json", "--quiet", "--allow-paid")
         first = LitellmProgram(tmp_path, words, {}).end()

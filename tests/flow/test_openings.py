@@ -43,7 +43,7 @@ ROSTER = """\
 members:
   - {{id: o, kind: openai, model: one, base_url: "{url}/v1", price: {{input: 1, output: 1}}}}
   - {{id: a, kind: anthropic, model: one, base_url: "{url}", price: {{input: 1, output: 1}}}}
-  - {{id: keeps, kind: openai, model: two, base_url: "{url}/v1", price: {{input: 1, output: 1, cache_read: 0.1}}}}
+  - {{id: keeps, kind: openai, model: b, base_url: "{url}", price: {{input: 1, output: 1, cache_read: 0.1}}}}
   - {{id: cat, kind: command, cmd: [cat], price: {{call: 0}}, version: 1}}
 """
 RULES = "Rules {{ as they are }}.\n"
@@ -220,7 +220,8 @@ def test_what_a_template_begins_with_is_shared_too(tmp_path: Path) -> None:
 
 def test_what_all_asks_have_in_common_but_not_first_is_said(tmp_path: Path) -> None:
     """A prompt is not taken apart: its meaning may depend on the order."""
-    plan = "input: {{count: 2}}\nsteps:\n  - map: {{member: keeps, prompt: '{{{{ item.n }}}} {long}'{more}}}\n"
+    map = "{{member: keeps, prompt: '{{{{ item.n }}}} {long}'{more}}}"
+    plan = f"input: {{{{count: 2}}}}\nsteps:\n  - map: {map}\n"
     said = "the same for all items, but come after what is not"
     for long, more, expected in (
         ("word " * 1000, "", True), ("word " * 1000, ", cache: off", False), ("word", "", False),

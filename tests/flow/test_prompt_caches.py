@@ -238,7 +238,9 @@ def test_kick_backs_judges_and_reduces_share_too(tmp_path: Path, cache: str) -> 
     """24 maps, as many kick-backs, 24 judgements, a tree of reduces; the rules of the judge are the
     beginning of its prompt. What is written is written once."""
     caches = ServerCaches()
-    gate = ff.all_of(ff.regex("good"), ff.judge(f"{CONTEXT} Is it fair? {{{{ reply }}}}", member="a"))
+    gate = ff.all_of(
+        ff.regex("good"), ff.judge(f"{CONTEXT} Is it fair? {{{{ reply }}}}", member="a")
+    )
     how: dict[str, Any] = {"context": CONTEXT, "member": "a", "cache": cache}
     with threaded_server(
         tmp_path / "books", script=f"{__name__}:graded", price=PRICE, caches=caches
@@ -247,7 +249,9 @@ def test_kick_backs_judges_and_reduces_share_too(tmp_path: Path, cache: str) -> 
 
         async def carry() -> Receipt:
             roster = tmp_path / "roster.yaml"
-            async with ff.open_run("s", store=tmp_path / "s", roster=roster, allow_paid=True) as run:
+            async with ff.open_run(
+                "s", store=tmp_path / "s", roster=roster, allow_paid=True
+            ) as run:
                 found = await ff.map_reduce(
                     run, [{"id": str(n)} for n in range(24)], prompt="Say {{ item.id }}", gate=gate,
                     reduce=ff.asked(prompt="Together", fan_in=4, **how), **how,

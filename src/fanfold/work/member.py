@@ -118,9 +118,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     def asked_without(self, params: Params) -> tuple[str, ...]:
         """The parameters that have no effect on it, as they are stated."""
         stated = {name: f"{name}: {value}" for name, value in params.stated().items()}
-        return tuple(
-            [said for name, said in stated.items() if {name, said} & {*self.unsent}]
-        )
+        return tuple([said for name, said in stated.items() if {name, said} & {*self.unsent}])
 
     @property
     def offered_as(self) -> str:

@@ -209,7 +209,9 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path) -> None
     ended = fanfold(tmp_path, "members", "--check", "--json")
     (row,) = msgspec.json.decode(ended.out)
     assert "pip install 'fanfold[litellm]'" in msgspec.json.encode(row).decode()
-    (tmp_path / "p.yaml").write_text("input: {list: [x]}\nsteps:\n  - map: {prompt: x, member: m}\n")
+    (tmp_path / "p.yaml").write_text(
+        "input: {list: [x]}\nsteps:\n  - map: {prompt: x, member: m}\n"
+    )
     ended = fanfold(tmp_path, "run", "p.yaml", "--allow-paid")
     assert (ended.code, ended.err) == (
         2, f"fanfold: {tmp_path}/roster.yaml:2: kind litellm needs the extra `litellm`:"

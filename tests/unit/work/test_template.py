@@ -190,7 +190,7 @@ def test_fields_of_other_names() -> None:
 
 NAMES: dict[str, Any] = {
     "task": "Sort",
-    "vars": {"rules": ["be kind", "be brief"], "law": "L"},
+    "vars": {"rules": ["kind", "brief"], "law": "L"},
     "steps": {"outline": "first, last"},
 }
 
@@ -201,7 +201,7 @@ NAMES: dict[str, Any] = {
         ("Rules. {{ item.n }} More rules.", "Rules.", " More rules."),
         ("{{ item.n }} Rules.", "", " Rules."),
         ("{{ vars.law }} and {{ steps.outline }}: {{ item.n }} {{ task }}", "L and first, last:", " Sort"),
-        ("{% for one in vars.rules %}{{ loop.index }} {{ one }}\n{% endfor %}{{ item.n }}", "1 be kind\n2 be brief", ""),
+        ("{% for r in vars.rules %}{{ loop.index }} {{ r }}{% endfor %} {{ item.n }}", "1 kind2 brief", ""),
         ("{% if vars.law %}{{ vars.law }}{% endif %} {{ items[0].n }}!", "L", "!"),
         ("{% if item.n %}yes{% endif %} so", "", " so"),
         ("{{ steps.own }} {{ vars.law }}", "", " L"),
