@@ -9,7 +9,9 @@ from signal import SIGINT
 import msgspec
 import pytest
 
+from fanfold.price import Price
 from fanfold.testing.batches import BatchTimes
+from fanfold.testing.caches import ServerCaches
 from fanfold.testing.running import threaded_server
 from tests.faces.cli import fanfold, started
 from tests.flow.batch_kills import (
@@ -126,6 +128,40 @@ def test_a_preview_expects_half_the_price_and_at_worst_the_whole(tmp_path: Path,
     plan = tmp_path / "plan.yaml"
     plan.write_text(plan.read_text().replace(", batch: {within: 6h, most: 1000}", ""))
     assert (2 * half, worst) == (pytest.approx(previewed()[0]), previewed()[1])
+
+
+def test_a_preview_counts_no_caches_in_batches_and_says_where_online_is_cheaper(
+    tmp_path: Path,
+) -> None:
+    """Nobody can say what a batch reads from a cache; online one writes what is shared, 39 read it. And so
+    it is: in a batch half the price, nothing about caches; online a tenth."""
+    price = Price(input=1, output=5, cache_read=0.1, cache_write=1.25)
+    with threaded_server(tmp_path / "books", price=price, caches=ServerCaches(least=1024)) as server:
+        write_plan(tmp_path, server.url, "anthropic", 40, 1000)
+        roster, plan = tmp_path / "roster.yaml", tmp_path / "plan.yaml"
+        whole = "price: {input: 1, output: 5, cache_read: 0.1, cache_write: 1.25}"
+        roster.write_text(
+            roster.read_text().replace("price: {input: 1, output: 5}", whole)
+            .replace("model: one", "model: claude-sonnet-4-5").replace("max_tokens: 100", "max_tokens: 8")
+        )  # fmt: skip
+        shared = "say, context: " + msgspec.json.encode("rule " * 20_000).decode()
+        plan.write_text(plan.read_text().replace("name: say", f"name: {shared}"))
+        batched, notes = _previewed(tmp_path)
+        (said,) = [one for one in notes if "Without `batch`" in one]
+        assert not [one for one in notes if "one ask goes first, the others wait" in one]
+        ended = fanfold(tmp_path, "run", "plan.yaml", "--quiet")
+        assert (ended.code, "cache:" in ended.out) == (0, False)
+        assert server.books().bill / 1e9 == pytest.approx(batched, rel=0.05)
+        plan.write_text(plan.read_text().replace(", batch: {within: 6h, most: 1000}", ""))
+        plan.write_text(plan.read_text().replace("Say {{ item.id }}.", "Say {{ item.id }}!"))
+        online, _ = _previewed(tmp_path)
+        assert (online < batched / 3, f"all would take about ${online:,.2f}" in said) == (True, True)
+
+
+def _previewed(folder: Path) -> tuple[float, list[str]]:
+    ended = fanfold(folder, "run", "plan.yaml", "--dry-run", "--json")
+    found = msgspec.json.decode(ended.out)
+    return found["total"]["p50_usd"], found["notes"]
 
 
 def test_what_cannot_go_into_a_batch_is_not_counted_as_if_it_did(tmp_path: Path) -> None:
