@@ -136,7 +136,9 @@ def test_a_preview_counts_no_caches_in_batches_and_says_where_online_is_cheaper(
     """Nobody can say what a batch reads from a cache; online one writes what is shared, 39 read it. And so
     it is: in a batch half the price, nothing about caches; online a tenth."""
     price = Price(input=1, output=5, cache_read=0.1, cache_write=1.25)
-    with threaded_server(tmp_path / "books", price=price, caches=ServerCaches(least=1024)) as server:
+    with threaded_server(
+        tmp_path / "books", price=price, caches=ServerCaches(least=1024)
+    ) as server:
         write_plan(tmp_path, server.url, "anthropic", 40, 1000)
         roster, plan = tmp_path / "roster.yaml", tmp_path / "plan.yaml"
         whole = "price: {input: 1, output: 5, cache_read: 0.1, cache_write: 1.25}"
@@ -155,7 +157,10 @@ def test_a_preview_counts_no_caches_in_batches_and_says_where_online_is_cheaper(
         plan.write_text(plan.read_text().replace(", batch: {within: 6h, most: 1000}", ""))
         plan.write_text(plan.read_text().replace("Say {{ item.id }}.", "Say {{ item.id }}!"))
         online, _ = _previewed(tmp_path)
-        assert (online < batched / 3, f"all would take about ${online:,.2f}" in said) == (True, True)
+        assert (online < batched / 3, f"all would take about ${online:,.2f}" in said) == (
+            True,
+            True,
+        )
 
 
 def _previewed(folder: Path) -> tuple[float, list[str]]:

@@ -156,6 +156,9 @@ def member_error(member: str, error: Exception, key: str) -> MemberError:
         return Terminal(f"{member}: the request is too long: {said}", scope="ask", too_long=True)
     if "ContentPolicyViolationError" in names:
         return Terminal(f"{member}: the request was refused: {said}", scope="ask")
+    if "UnsupportedParamsError" in names:
+        what = said.partition(": ")[2].partition(" To drop these")[0] or said
+        return Terminal(f"{member}: {what} Leave them out of the step.", scope="ask")
     if "LLM Provider NOT provided" in said:
         what = "LiteLLM does not know this model: write it as PROVIDER/MODEL"
         return Terminal(f"{member}: {what}", scope="member")

@@ -79,5 +79,6 @@ def _printing(part: nodes.Node) -> nodes.Node:
 
 def _template(tree: nodes.Template, body: list[nodes.Node]) -> nodes.Template:
     made = nodes.Template(body, lineno=1)
+    assert tree.environment is not None
     made.set_environment(tree.environment)
     return made
