@@ -115,6 +115,19 @@ def test_lines_that_are_refused_are_errors_like_any_other(tmp_path: Path) -> Non
     assert receipt.cost_usd == dollars(39 * HALF)
 
 
+@pytest.mark.parametrize("how", [{"batch": "auto"}, {"batch": {"within": "48h"}}])
+def test_lines_that_expired_are_asked_online(tmp_path: Path, how: dict[str, Any]) -> None:
+    """After a day the service gives up those that it did not come to; they took nothing."""
+    clock = VirtualClock()
+    service = ServiceOnClock(clock, late)
+    service.expires = 24 * HOUR
+    member = Batching(service)
+    receipt = played(scene(tmp_path, member, how=how), clock)
+    assert (receipt.passed, paid_once(service, member, 40)) == (40, (28, 12))
+    assert receipt.cost_usd == dollars(28 * HALF + 12 * ONLINE)
+    assert (service.cancelled, receipt.maybe_paid_twice) == ({}, 0)
+
+
 def test_kick_backs_go_into_the_next_batch_or_online_at_once(tmp_path: Path) -> None:
     """`auto`: fewer than 32 are not worth another hour."""
     gate = predicate(lambda value: "item 3" not in value or "earlier" in value.lower(), "no 3")
