@@ -4,6 +4,7 @@ process dies."""
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fanfold.errors import BadInput
 from fanfold.gates.checks import predicate
 from fanfold.journal import opening
 from fanfold.journal.opening import open_store
+from fanfold.observe.amounts import batches_text
 from fanfold.price import dollars
 from fanfold.run.run import Run
 from fanfold.testing.clock import VirtualClock, run_virtual
@@ -213,7 +215,7 @@ def test_a_batch_that_nobody_knows_for_certain_is_not_cancelled_but_an_operator_
     tmp_path: Path,
 ) -> None:
     """Its service keeps no names, and its answer was lost: it may be somebody else's. Cancelled there by
-    hand, what was done is collected, and the rest is asked online."""
+    hand, what was done is collected, and the rest is asked online. Whoever looks is told."""
     clock = VirtualClock()
     service = ServiceOnClock(clock, late, named=False, lose=1)
     member = Batching(service)
@@ -221,6 +223,12 @@ def test_a_batch_that_nobody_knows_for_certain_is_not_cancelled_but_an_operator_
     async def cancel(run: Run, work: object) -> None:
         await clock.sleep(5 * HOUR)
         assert service.cancelled == {}, "not by the deadline"
+        view = opening.look(str(tmp_path / "store"))
+        with closing(view):
+            for found in (view.read.in_batches(1), run.statistics().batches):
+                assert (found.lines, found.unconfirmed) == (40, 40)
+                assert "40 in batches" in batches_text(found)
+                assert "40 not confirmed by the service" in batches_text(found)
         await service.cancel("b0")
 
     receipt = played(scene(tmp_path, member, how={"batch": "4h"}), clock, meanwhile=cancel)
