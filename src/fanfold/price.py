@@ -76,6 +76,11 @@ def dollars(amount: int) -> float:
     return amount / NANO
 
 
+def reading_pays(price: Price | None) -> bool:
+    """Whether what a service has kept costs less to read than to send."""
+    return price is not None and price.cache_read is not None and price.cache_read < price.input
+
+
 def cost(price: Price, input: int, output: int, cache_read: int = 0, cache_write: int = 0) -> int:
     """What a call cost, in nano-dollars, from the tokens it reported. Never less than exact."""
     call, rates = _rates(price)

@@ -11,7 +11,7 @@ from fanfold.errors import MemberError, Transient
 from fanfold.price import Price
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
-from fanfold.work.batch import BatchLine, BatchState, LineResult
+from fanfold.work.batch import BatchLine, BatchState, LineEnd, LineResult
 from fanfold.work.member import Request, Traits
 
 USED = Usage(100, 10)
@@ -48,6 +48,7 @@ class ServiceOnClock:
         self.cancelled: dict[str, float] = {}
         self.refuse: Callable[[str], bool] = lambda prompt: False
         self.looks = self.busy = 0
+        self.expires = 1e9  # seconds that a batch has
 
     async def submit(self, name: str, lines: Sequence[BatchLine]) -> BatchState:
         id = f"b{len(self.held)}"
@@ -87,7 +88,8 @@ class ServiceOnClock:
     def _ended(self, batch: HeldBatch) -> float:
         """When the last line is done, or its end was wanted and a minute has passed."""
         times = [self._takes(line.body.decode()) for line in batch.lines]
-        end = max((1e9 if one is None else one for one in times), default=0.0) + batch.created
+        longest = max((1e9 if one is None else one for one in times), default=0.0)
+        end = batch.created + min(longest, self.expires)
         return min(end, self.cancelled.get(batch.id, 1e18) + 60.0)
 
     def _state(self, id: str) -> BatchState:
@@ -102,7 +104,8 @@ class ServiceOnClock:
             return LineResult(line.id, "refused", b"", 400)
         takes = self._takes(prompt)
         done = takes is not None and batch.created + takes <= self._ended(batch)
-        return LineResult(line.id, "answered" if done else "cancelled", line.body)
+        left: LineEnd = "cancelled" if batch.id in self.cancelled else "expired"
+        return LineResult(line.id, "answered" if done else left, line.body)
 
     def answered(self) -> list[str]:
         """The prompts of all lines that are billed."""

@@ -4,6 +4,7 @@ process dies."""
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fanfold.errors import BadInput
 from fanfold.gates.checks import predicate
 from fanfold.journal import opening
 from fanfold.journal.opening import open_store
+from fanfold.observe.amounts import batches_text
 from fanfold.price import dollars
 from fanfold.run.run import Run
 from fanfold.testing.clock import VirtualClock, run_virtual
@@ -115,6 +117,19 @@ def test_lines_that_are_refused_are_errors_like_any_other(tmp_path: Path) -> Non
     assert receipt.cost_usd == dollars(39 * HALF)
 
 
+@pytest.mark.parametrize("how", [{"batch": "auto"}, {"batch": {"within": "48h"}}])
+def test_lines_that_expired_are_asked_online(tmp_path: Path, how: dict[str, Any]) -> None:
+    """After a day the service gives up those that it did not come to; they took nothing."""
+    clock = VirtualClock()
+    service = ServiceOnClock(clock, late)
+    service.expires = 24 * HOUR
+    member = Batching(service)
+    receipt = played(scene(tmp_path, member, how=how), clock)
+    assert (receipt.passed, paid_once(service, member, 40)) == (40, (28, 12))
+    assert receipt.cost_usd == dollars(28 * HALF + 12 * ONLINE)
+    assert (service.cancelled, receipt.maybe_paid_twice) == ({}, 0)
+
+
 def test_kick_backs_go_into_the_next_batch_or_online_at_once(tmp_path: Path) -> None:
     """`auto`: fewer than 32 are not worth another hour."""
     gate = predicate(lambda value: "item 3" not in value or "earlier" in value.lower(), "no 3")
@@ -200,7 +215,7 @@ def test_a_batch_that_nobody_knows_for_certain_is_not_cancelled_but_an_operator_
     tmp_path: Path,
 ) -> None:
     """Its service keeps no names, and its answer was lost: it may be somebody else's. Cancelled there by
-    hand, what was done is collected, and the rest is asked online."""
+    hand, what was done is collected, and the rest is asked online. Whoever looks is told."""
     clock = VirtualClock()
     service = ServiceOnClock(clock, late, named=False, lose=1)
     member = Batching(service)
@@ -208,6 +223,12 @@ def test_a_batch_that_nobody_knows_for_certain_is_not_cancelled_but_an_operator_
     async def cancel(run: Run, work: object) -> None:
         await clock.sleep(5 * HOUR)
         assert service.cancelled == {}, "not by the deadline"
+        view = opening.look(str(tmp_path / "store"))
+        with closing(view):
+            for found in (view.read.in_batches(1), run.statistics().batches):
+                assert (found.lines, found.unconfirmed) == (40, 40)
+                assert "40 in batches" in batches_text(found)
+                assert "40 not confirmed by the service" in batches_text(found)
         await service.cancel("b0")
 
     receipt = played(scene(tmp_path, member, how={"batch": "4h"}), clock, meanwhile=cancel)
@@ -306,6 +327,7 @@ def test_a_left_batch_is_neither_under_way_nor_in_doubt(tmp_path: Path) -> None:
         ({"batch": {"in": "6h"}}, "unknown field `in` in a batch"),
         ({"batch": "6h", "shard": 2}, "state `batch` or `shard`, not both"),
         ({"batch": "6h", "hedge": Hedge(0.1)}, "state `batch` or `hedge`, not both"),
+        ({"batch": "6h", "tools": [print]}, "state `batch` or `tools`, not both"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, how: dict[str, Any], why: str) -> None:

@@ -9,12 +9,15 @@ from signal import SIGINT
 import msgspec
 import pytest
 
+from fanfold.price import Price
 from fanfold.testing.batches import BatchTimes
+from fanfold.testing.caches import ServerCaches
 from fanfold.testing.running import threaded_server
 from tests.faces.cli import fanfold, started
 from tests.flow.batch_kills import (
     HALF,
     PRICE,
+    ROSTER,
     carried_through,
     check,
     serving,
@@ -125,3 +128,75 @@ def test_a_preview_expects_half_the_price_and_at_worst_the_whole(tmp_path: Path,
     plan = tmp_path / "plan.yaml"
     plan.write_text(plan.read_text().replace(", batch: {within: 6h, most: 1000}", ""))
     assert (2 * half, worst) == (pytest.approx(previewed()[0]), previewed()[1])
+
+
+def test_a_preview_counts_no_caches_in_batches_and_says_where_online_is_cheaper(
+    tmp_path: Path,
+) -> None:
+    """Nobody can say what a batch reads from a cache; online one writes what is shared, 39 read it. And so
+    it is: in a batch half the price, nothing about caches; online a tenth."""
+    price = Price(input=1, output=5, cache_read=0.1, cache_write=1.25)
+    with threaded_server(
+        tmp_path / "books", price=price, caches=ServerCaches(least=1024)
+    ) as server:
+        write_plan(tmp_path, server.url, "anthropic", 40, 1000)
+        roster, plan = tmp_path / "roster.yaml", tmp_path / "plan.yaml"
+        whole = "price: {input: 1, output: 5, cache_read: 0.1, cache_write: 1.25}"
+        roster.write_text(
+            roster.read_text().replace("price: {input: 1, output: 5}", whole)
+            .replace("model: one", "model: claude-sonnet-4-5").replace("max_tokens: 100", "max_tokens: 8")
+        )  # fmt: skip
+        shared = "say, context: " + msgspec.json.encode("rule " * 20_000).decode()
+        plan.write_text(plan.read_text().replace("name: say", f"name: {shared}"))
+        batched, notes = _previewed(tmp_path)
+        (said,) = [one for one in notes if "Without `batch`" in one]
+        assert not [one for one in notes if "one ask goes first, the others wait" in one]
+        ended = fanfold(tmp_path, "run", "plan.yaml", "--quiet")
+        assert (ended.code, "cache:" in ended.out) == (0, False)
+        assert server.books().bill / 1e9 == pytest.approx(batched, rel=0.05)
+        plan.write_text(plan.read_text().replace(", batch: {within: 6h, most: 1000}", ""))
+        plan.write_text(plan.read_text().replace("Say {{ item.id }}.", "Say {{ item.id }}!"))
+        online, _ = _previewed(tmp_path)
+        assert (online < batched / 3, f"all would take about ${online:,.2f}" in said) == (
+            True,
+            True,
+        )
+
+
+def _previewed(folder: Path) -> tuple[float, list[str]]:
+    ended = fanfold(folder, "run", "plan.yaml", "--dry-run", "--json")
+    found = msgspec.json.decode(ended.out)
+    return found["total"]["p50_usd"], found["notes"]
+
+
+def test_what_cannot_go_into_a_batch_is_not_counted_as_if_it_did(tmp_path: Path) -> None:
+    """`--batch` is for the steps that can; whose member has tools of its own cannot either."""
+    write_plan(tmp_path, "http://127.0.0.1:1", "openai", 4, 1000)
+    plan, roster = tmp_path / "plan.yaml", tmp_path / "roster.yaml"
+    stated = plan.read_text()
+    for of_step, of_member, note in (
+        ("", "", True),
+        (", shard: {items: 2}", "", False),
+        (", tools: ['os:getcwd']", "", False),
+        (", hedge: {extra: 0.1}", "", False),
+        ("", ", tools: ['os:getcwd']", False),
+    ):
+        plan.write_text(stated.replace(", batch: {within: 6h, most: 1000}", of_step))
+        members = ROSTER.format(kind="openai", url="http://127.0.0.1:1")
+        roster.write_text(members.replace(", batch_price", f"{of_member}, batch_price"))
+        shown = {}
+        for words in ((), ("--batch", "6h")):
+            ended = fanfold(tmp_path, "run", "plan.yaml", "--dry-run", "--json", *words)
+            shown[words] = msgspec.json.decode(ended.out)
+        notes = "\n".join(shown["--batch", "6h"]["notes"])
+        assert ("say: in batches at 0.5" in notes) == note
+        assert ("asks with tools go online, not into batches" in notes) == bool(of_member)
+        costs = [one["total"]["p50_usd"] for one in shown.values()]
+        assert costs[1] == pytest.approx(costs[0] * (0.5 if note else 1))
+    plan.write_text(stated.replace("batch:", "tools: ['os:getcwd'], batch:"))
+    ended = fanfold(tmp_path, "run", "plan.yaml")
+    assert (ended.code, ended.err) == (
+        2,
+        "fanfold: plan.yaml:5: state `batch` or `tools`, not both: each result of a tool would wait for a"
+        " batch\n",
+    )

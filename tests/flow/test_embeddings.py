@@ -146,6 +146,11 @@ def lacking(one: Asked) -> Says:
         ("dimensions: 0", "`dimensions`"),
         ("engine: other", "unknown engine `other`: known: local, openai"),
         ("engine: local, base_url: http://x", "`base_url` has no use with `engine: local`"),
+        (
+            "batch_price: 0.5",
+            "`batch_price` is a field of kind openai, anthropic, not of kind embedding",
+        ),
+        ("tools: [os:getcwd]", "`tools` is a field of kind"),
     ],
 )
 def test_bad_fields_are_refused(tmp_path: Path, fields: str, said: str) -> None:
@@ -153,6 +158,12 @@ def test_bad_fields_are_refused(tmp_path: Path, fields: str, said: str) -> None:
     roster.write_text(f"members:\n  - {{id: e, kind: embedding, model: x, {fields}}}\n")
     with pytest.raises(BadInput, match=said):
         load_roster(roster)
+
+
+def test_there_are_no_batches_of_them_also_where_the_provider_has_a_batch_service() -> None:
+    for name in ("text-embedding-3-small", "nomic"):
+        for more in ({}, {"provider": "groq"}):
+            assert embedding(name, **more).traits.batch is None
 
 
 def test_in_python(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ members:
   - {{id: a, kind: anthropic, model: one, base_url: "{url}", max_tokens: 300, price: {{input: 1, output: 1}}}}
   - {{id: e, kind: embedding, model: v, base_url: "{url}/v1", price: {{input: 1, output: 0}}}}
   - {{id: p, kind: openai, provider: deepseek, model: d, base_url: "{url}", price: {{input: 1, output: 1}}}}
+  - {{id: l, kind: litellm, model: openai/one, base_url: "{url}/v1", price: {{input: 1, output: 1}}}}
 """
 TYPES = """\
 import msgspec
@@ -132,6 +133,18 @@ ROWS = {
         "reasoning: [low]", "`reasoning` must be",
         {"params": {"reasoning": 5}}, "`reasoning` must be", r"reasoning: ", "a",
     ),
+    "reasoning, not there": Row(
+        "reasoning: none, seed: 7", {"params": {"reasoning": "none", "seed": 7}}, "reasoning none",
+        "not sent to a, where it would have no effect: seed: 7, reasoning: none",
+        "reasoning: [none]", "`reasoning` must be",
+        {"params": {"reasoning": ["none"]}}, "`reasoning` must be", r"reasoning: ", "a",
+    ),
+    "service_tier, not there": Row(
+        "service_tier: flex", {"params": {"service_tier": "flex"}}, "service tier flex",
+        "not sent to a, where it would have no effect: service_tier: flex",
+        "service_tier: 5", "`service_tier` must be",
+        {"params": {"service_tier": 5}}, "`service_tier` must be", r"service_tier: ", "a",
+    ),
     "service_tier": Row(
         "service_tier: flex", {"params": {"service_tier": "flex"}}, "service tier flex", "",
         "service_tier: gold", "unknown service_tier `gold`",
@@ -153,6 +166,11 @@ ROWS = {
         "shard: {items: 9}", {"shard": {"items": 9}}, "e", "",
         "batch: auto", "`batch`",
         {"batch": "auto"}, "batch", r"kind: embedding", "e",
+    ),
+    "kind litellm": Row(
+        "reasoning: low", {"params": {"reasoning": "low"}}, "reasoning low", "no history for l",
+        "batch: auto", "`batch` needs a member with a batch service, and l has none",
+        {"batch": "auto"}, "and l has none", r"kind: litellm", "l",
     ),
     "provider": Row(
         "schema: {type: object, properties: {n: {type: integer}}}", {"schema": OBJECT}, "schema", "",
@@ -252,9 +270,14 @@ def own(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.parametrize("name", [name for name in ROWS if name != "batch"])
+ELSEWHERE = ("batch", "kind litellm")
+"""Batches wait for their service: `test_batches` has them on a virtual clock, and `test_batches_killed` kills
+them. LiteLLM has an environment of its own, in which `test_litellm` holds the same."""
+ASKED = {name: row for name, row in ROWS.items() if name not in ELSEWHERE}
+
+
+@pytest.mark.parametrize("name", ASKED)
 def test_a_plan_and_python_send_the_same_once(folder: Path, name: str) -> None:
-    """But for batches, which wait for their service: `test_batches` has them on a virtual clock."""
     write_plan(folder, step(name, ROWS[name].plan))
     first = carry(folder)
     by_plan = sent()
@@ -319,9 +342,8 @@ def test_a_page_has_an_example_that_is_run(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_plan_with_all_of_them_that_is_killed_pays_for_nothing_twice(tmp_path: Path) -> None:
-    """But for batches, whose kills are counted in submissions (`test_batches_killed`)."""
     write_rows(tmp_path)
-    steps = [step(name, row.plan) for name, row in ROWS.items() if name != "batch"]
+    steps = [step(name, row.plan) for name, row in ASKED.items()]
     plan = write_plan(tmp_path, *steps).read_text()
     killed = carried_through(tmp_path, plan, answered, seed=3, kills=2, roster=ROSTER)
     killed.check()

@@ -43,6 +43,7 @@ ROSTER = """\
 members:
   - {{id: o, kind: openai, model: one, base_url: "{url}/v1", price: {{input: 1, output: 1}}}}
   - {{id: a, kind: anthropic, model: one, base_url: "{url}", price: {{input: 1, output: 1}}}}
+  - {{id: keeps, kind: openai, model: b, base_url: "{url}", price: {{input: 1, output: 1, cache_read: 0.1}}}}
   - {{id: cat, kind: command, cmd: [cat], price: {{call: 0}}, version: 1}}
 """
 RULES = "Rules {{ as they are }}.\n"
@@ -215,6 +216,20 @@ def test_what_a_template_begins_with_is_shared_too(tmp_path: Path) -> None:
     long = "Rules: " + "word " * 1000
     plan = f"input: {{count: 2}}\nsteps:\n  - map: {{member: cat, prompt: '{long} {{{{ item.n }}}}'}}\n"
     assert "map: shared 1,252 of 1,253 tokens of a prompt" in previewed(tmp_path, plan)
+
+
+def test_what_all_asks_have_in_common_but_not_first_is_said(tmp_path: Path) -> None:
+    """A prompt is not taken apart: its meaning may depend on the order."""
+    map = "{{member: keeps, prompt: '{{{{ item.n }}}} {long}'{more}}}"
+    plan = f"input: {{{{count: 2}}}}\nsteps:\n  - map: {map}\n"
+    said = "the same for all items, but come after what is not"
+    for long, more, expected in (
+        ("word " * 1000, "", True), ("word " * 1000, ", cache: off", False), ("word", "", False),
+    ):  # fmt: skip
+        shown = previewed(tmp_path, plan.format(long=long, more=more))
+        assert (said in shown) == expected, shown
+    shown = previewed(tmp_path, plan.format(long="word " * 1000, more="").replace("keeps", "cat"))
+    assert said not in shown, "nobody would keep it"
 
 
 async def sent_by(tmp_path: Path, **how: Any) -> str:

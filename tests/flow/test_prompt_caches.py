@@ -182,21 +182,23 @@ async def mapped(folder: Path, member: str, many: int, **how: Any) -> Receipt:
 
 
 @pytest.mark.parametrize("member", ["a", "o"])
-@pytest.mark.parametrize("part", ["context", "examples", "template"])
+@pytest.mark.parametrize("part", ["context", "examples", "template", "system and template"])
 def test_services_keep_what_all_asks_share(tmp_path: Path, member: str, part: str) -> None:
-    """As text of the context, as examples, or as the beginning of the prompt itself."""
+    """As text of the context, as examples, or as the beginning of the prompt itself, also behind a short
+    system text."""
     caches = ServerCaches()
     given: dict[str, Any] = {
         "context": {"context": CONTEXT},
         "examples": {"examples": [(CONTEXT, "yes"), ("short", "no")]},
         "template": {},
+        "system and template": {"system": "Be brief."},
     }[part]
     with threaded_server(
         tmp_path / "books", script=f"{__name__}:fine", price=PRICE, latency_ms=3, caches=caches
     ) as server:
         (tmp_path / "roster.yaml").write_text(ROSTER.format(url=server.url))
-        if part == "template":
-            receipt = run_sync(headed(tmp_path, member))
+        if "template" in part:
+            receipt = run_sync(headed(tmp_path, member, **given))
         else:
             receipt = run_sync(mapped(tmp_path, member, 60, **given))
         books = server.books()
@@ -213,15 +215,85 @@ def test_services_keep_what_all_asks_share(tmp_path: Path, member: str, part: st
     assert spent < 0.14 * plain
 
 
-async def headed(folder: Path, member: str) -> Receipt:
+async def headed(folder: Path, member: str, **how: Any) -> Receipt:
     async with ff.open_run(
         "cached", store=folder / "store", roster=folder / "roster.yaml", allow_paid=True
     ) as run:
         found = await ff.map_reduce(
             run, [{"id": f"{n:03}"} for n in range(60)], prompt=CONTEXT + " {{ item.id }}",
-            member=member, concurrency=32,
+            member=member, concurrency=32, **how,
         )  # fmt: skip
     return found.receipt
+
+
+def graded(asked: Asked) -> Says:
+    """The first reply to each is kicked back; judges are content."""
+    if "Is it fair?" in asked.prompt:
+        return Says(data={"pass": True})
+    return Says(text="good" if "not accepted" in str(asked.body) else "bad")
+
+
+@pytest.mark.parametrize("cache", ["auto", "off"])
+def test_kick_backs_judges_and_reduces_share_too(tmp_path: Path, cache: str) -> None:
+    """24 maps, as many kick-backs, 24 judgements, a tree of reduces; the rules of the judge are the
+    beginning of its prompt. What is written is written once."""
+    caches = ServerCaches()
+    gate = ff.all_of(
+        ff.regex("good"), ff.judge(f"{CONTEXT} Is it fair? {{{{ reply }}}}", member="a")
+    )
+    how: dict[str, Any] = {"context": CONTEXT, "member": "a", "cache": cache}
+    with threaded_server(
+        tmp_path / "books", script=f"{__name__}:graded", price=PRICE, caches=caches
+    ) as server:
+        (tmp_path / "roster.yaml").write_text(ROSTER.format(url=server.url))
+
+        async def carry() -> Receipt:
+            roster = tmp_path / "roster.yaml"
+            async with ff.open_run(
+                "s", store=tmp_path / "s", roster=roster, allow_paid=True
+            ) as run:
+                found = await ff.map_reduce(
+                    run, [{"id": str(n)} for n in range(24)], prompt="Say {{ item.id }}", gate=gate,
+                    reduce=ff.asked(prompt="Together", fan_in=4, **how), **how,
+                )  # fmt: skip
+            return found.receipt
+
+        receipt = run_sync(carry())
+        paid = server.books().paid
+    assert (receipt.passed, len(paid)) == (24, 81)
+    written = [one for one in paid if one.usage.cache_write]
+    read = [one for one in paid if one.usage.cache_read]
+    assert (len(written), len(read)) == ((2, 79) if cache == "auto" else (0, 0))
+
+
+STEPS_BEGIN_ALIKE = """\
+name: alike
+input: {count: 20}
+vars: {law: %s}
+steps:
+  - map: {name: one, member: a, context_file: c.md, prompt: "{{ vars.law }} One: {{ item.n }}"}
+  - map: {name: two, member: a, context_file: c.md, prompt: "Two: {{ item.n }}"}
+"""
+
+
+def test_what_two_steps_begin_with_is_written_once(tmp_path: Path) -> None:
+    """The first shares more than that: its variables come before the item."""
+    caches = ServerCaches()
+    with threaded_server(
+        tmp_path / "books", script=f"{__name__}:fine", price=PRICE, caches=caches
+    ) as server:
+        (tmp_path / "roster.yaml").write_text(ROSTER.format(url=server.url))
+        (tmp_path / "c.md").write_text(CONTEXT)
+        (tmp_path / "p.yaml").write_text(STEPS_BEGIN_ALIKE % json.dumps("law " * 5000))
+        options = Options(store=str(tmp_path / "store"), allow_paid=True)
+        receipt = run_sync(execute(prepare(str(tmp_path / "p.yaml"), options), Audience(unwatched)))
+        paid = server.books().paid
+    assert (receipt.passed, len(paid)) == (20, 40)
+    written = [one.usage.cache_write for one in paid if one.usage.cache_write]
+    assert len(written) == 1, "the second step reads what the first has written"
+    first, second = receipt.steps
+    assert first.tokens.cache_read > 19 * (SHARED + 4000)
+    assert second.tokens.cache_read > 19 * SHARED
 
 
 def test_off_is_off(tmp_path: Path) -> None:

@@ -121,8 +121,9 @@ def _task(template: Template, schema: Schema, terms: Terms, task: Task, reply: R
         (("item", "question"), lambda: f"### What was asked\n{shown['question']}"),
         (("reply",), lambda: f"### The reply\n{as_text(shown['reply'])}"),
     )
-    messages = (Message("user", f"{text.rstrip()}\n\n{more}" if more else text, parts),)
-    return Task(task.id, Ask(messages, (Item(task.id, shown),), (), schema), terms)
+    message = Message("user", f"{text.rstrip()}\n\n{more}" if more else text, parts)
+    shared = template.shared(message.content, {}) if task.ask.shared >= 0 else -1
+    return Task(task.id, Ask((message,), (Item(task.id, shown),), (), schema, shared=shared), terms)
 
 
 class OfTask:

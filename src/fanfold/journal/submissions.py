@@ -57,9 +57,11 @@ class SubmissionRecord(msgspec.Struct, frozen=True):
 
 class InBatches(msgspec.Struct, frozen=True):
     """Asks of a run that batch services have: how many, at most how much they cost, since when the oldest
-    of them is there; and how many came `back` by now."""
+    of them is there; and how many came `back` by now. `unconfirmed`: so many were sent, or are being sent,
+    and the service has not said that it has them."""
 
     lines: int = 0
     at_most: int = 0
     oldest: float | None = None
     back: int = 0
+    unconfirmed: int = 0

@@ -13,7 +13,6 @@ from fanfold.members.endpoint import (
     ApiFields,
     ApiMember,
     Endpoint,
-    reading_pays,
     reply_of,
     shared_part,
 )
@@ -25,6 +24,7 @@ from fanfold.members.reported import merged, of_messages
 from fanfold.members.status import table
 from fanfold.members.structured import closed, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
+from fanfold.price import reading_pays
 from fanfold.work.ask import Ask, Call, Message, Reply, Schema
 from fanfold.work.media import Attachment, MediaKind, size_text
 from fanfold.work.member import Event, Request, Tell, Traits
@@ -57,6 +57,7 @@ class AnthropicFields(ApiFields, frozen=True, tag="anthropic"):
 
     usual_host: ClassVar[str] = "https://api.anthropic.com"
     usual_key: ClassVar[str] = "env:ANTHROPIC_API_KEY"
+    unsent: ClassVar[tuple[str, ...]] = ("seed", "reasoning: none", "service_tier: flex")
 
     @property
     def usual_media(self) -> tuple[MediaKind, ...]:
@@ -163,7 +164,7 @@ class Anthropic(ApiMember):
         if tools is not None and ask.shared >= 0 and reading_pays(self._traits.price):
             spoken, grown = growing(spoken, more=not tools.closed)
             shared = shared._replace(tokens=max(shared.tokens, grown))
-        attached = ask.attachments()
+        attached = ask.attachments() if ask.shows_files else ()
         if attached:
             self._check(attached)
             spoken = tuple(

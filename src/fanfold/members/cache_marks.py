@@ -1,5 +1,5 @@
 """Where a request of the Messages API says what is to be kept: behind what all asks of a step share, and
-in a conversation with tools, behind each ask. Pure. At most four marks; these are three."""
+in a conversation with tools, behind each ask. Pure. At most four marks, as the service takes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fanfold.members.media import KEEP, messages_turn
 from fanfold.work.ask import Ask, Message
 from fanfold.work.split import estimate_tokens
 
+_SHORTEST = 1024  # tokens; the service keeps nothing shorter
 _encode = msgspec.json.Encoder().encode
 
 
@@ -24,13 +25,16 @@ def marked(
     ask: Ask, system: str, spoken: tuple[object, ...]
 ) -> tuple[str | list[TextBlock], tuple[object, ...]]:
     """With a mark where the part ends that is to be kept: behind the system text, or behind a turn,
-    or within one. What stands in the system text beside ours is the same in all asks of the step."""
+    or within one; then a long system text has one too, which asks of other steps may begin with. What
+    stands in the system text beside ours is the same in all asks of the step."""
     texts = ask.shared_texts()
     *_, last = ask.messages[: len(texts)]
+    kept = [TextBlock("text", system, KEEP)]
     if last.role == "system":
-        return [TextBlock("text", system, KEEP)], spoken
+        return kept, spoken
     at = sum(one.role != "system" for one in ask.messages[: len(texts)]) - 1
-    return system, (*spoken[:at], messages_turn(last, len(texts[-1])), *spoken[at + 1 :])
+    turns = (*spoken[:at], messages_turn(last, len(texts[-1])), *spoken[at + 1 :])
+    return kept if estimate_tokens(system) >= _SHORTEST else system, turns
 
 
 def growing(spoken: tuple[object, ...], *, more: bool) -> tuple[tuple[object, ...], int]:

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,7 @@ from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transi
 from fanfold.members.entry import constructor
 from fanfold.members.interpreters import run_as_code
 from fanfold.members.kinds import (
+    UNSENT,
     BuildContext,
     Carrying,
     MemberFields,
@@ -50,6 +51,8 @@ class _CommandOptions(MemberFields, frozen=True, kw_only=True):
     As an argument the prompt takes the place of `{prompt}` in the command, or comes last; other
     users of the machine can see it there, and it must be shorter than on stdin.
     """
+
+    unsent: ClassVar[tuple[str, ...]] = tuple(one for one in UNSENT if one != "max_tokens")
 
     version: Version | None = None
     effects: bool = False

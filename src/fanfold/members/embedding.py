@@ -7,7 +7,7 @@ file of its own (`engine: local`).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,7 +16,7 @@ from fanfold.errors import InvalidReply
 from fanfold.members.endpoint import ApiFields, Endpoint
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
-from fanfold.members.kinds import BuildContext
+from fanfold.members.kinds import UNSENT, BuildContext
 from fanfold.members.local_server import EngineMember, Serving
 from fanfold.members.local_store import cache_folder, find_engine, find_weights
 from fanfold.members.openai import ROWS, OpenAIFields, bearer, header_of
@@ -40,6 +40,9 @@ class EmbeddingFields(OpenAIFields, frozen=True, kw_only=True, tag="embedding"):
     all tokens, where the model does not say.
     """
 
+    absent: ClassVar[tuple[str, ...]] = ("batch_price", "tools", "tool_rounds", "tool_calls")
+    unsent: ClassVar[tuple[str, ...]] = UNSENT
+
     dimensions: Count | None = None
     engine: Literal["openai", "local"] = "openai"
     pooling: Literal["mean", "cls", "last"] | None = None
@@ -58,6 +61,9 @@ class EmbeddingFields(OpenAIFields, frozen=True, kw_only=True, tag="embedding"):
     @property
     def usual_media(self) -> tuple[()]:
         return ()
+
+    def usual_batch_price(self) -> None:
+        return None
 
     def traits(self, roster: Path) -> Traits:
         """Another length, or another way to make one, is another answer."""

@@ -24,7 +24,7 @@ from fanfold.members.status import ErrorRow, error_parts, refused, shortened
 from fanfold.members.structured import find
 from fanfold.members.target import look_for
 from fanfold.members.tool_sources import look_at_tool
-from fanfold.price import Price
+from fanfold.price import Price, reading_pays
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import digest
 from fanfold.work.member import MAX_BYTES, Request, Tell, Tier, Traits, filled, tell_nobody
@@ -292,11 +292,6 @@ def shared_part(ask: Ask, price: Price | None, least: int) -> SharedPart:
         return NOT_SHARED
     found = _measured(ask.shared_texts())
     return found if found.tokens >= least else NOT_SHARED
-
-
-def reading_pays(price: Price | None) -> bool:
-    """Whether what a service has kept costs less to read than to send."""
-    return price is not None and price.cache_read is not None and price.cache_read < price.input
 
 
 @lru_cache(64)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fanfold.price import FREE, Price
+from fanfold.work.ask import Params
 from fanfold.work.carried import AskFiles, FilePatterns, FileTrouble, check_pattern, files_of
 from fanfold.work.media import MediaKind
 from fanfold.work.member import Member, MemberLimits, SshHosts, Tier, Traits
@@ -152,6 +153,10 @@ Version: TypeAlias = Text | int | float
 Carrying: TypeAlias = Literal["carried", "shared"]
 
 
+UNSENT = Params.__struct_fields__
+"""All parameters of asks: of kinds that are given a text alone."""
+
+
 class BuildContext(NamedTuple):
     """What a member is built with: `folder` is the plan's, where functions are imported and commands
     run; `roster` the folder of the roster, where files that it names are. `hidden`: variables that
@@ -179,6 +184,9 @@ class MemberFields(
     called: ClassVar[str] = "a member"
     absent: ClassVar[tuple[str, ...]] = ()
     """Fields of a record that is shared by several kinds which this kind does not have."""
+
+    unsent: ClassVar[tuple[str, ...]] = ()
+    """Parameters of asks that this kind is asked without, as `Traits.unsent` has them."""
 
     id: Text = ""
     good_at: Texts = ()
@@ -242,7 +250,7 @@ class MemberFields(
             "enabled": self.enabled is not False, "enabled_written": self.enabled is not None,
             "can_orchestrate": self.can_orchestrate, "can_delegate": self.can_delegate,
             "budget_usd_month": self.budget_usd_month, "keeps_time": True,
-            "media": self.usual_media if self.media is None else self.media,
+            "media": self.usual_media if self.media is None else self.media, "unsent": self.unsent,
             **self._place(),
         }  # fmt: skip
 

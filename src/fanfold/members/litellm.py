@@ -70,7 +70,9 @@ class LitellmFields(ApiFields, frozen=True, kw_only=True, tag="litellm"):
         return None
 
     def build(self, traits: Traits, context: BuildContext) -> Litellm:
-        return Litellm(traits, self.base_url, fetcher(self.id, self.key, context.roster))
+        key = fetcher(self.id, self.key, context.roster)
+        missing = BadInput(_MISSING, file=context.file, line=context.line("kind"))
+        return Litellm(traits, self.base_url, key, missing)
 
     async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
         if self.base_url:
@@ -85,13 +87,19 @@ class Litellm(OpenAI):
     """Replies come whole: what LiteLLM reports of a stream may be its own count of tokens, and no bill
     is settled by that. Prompts are not marked for caches, so nobody waits for one that goes first."""
 
-    def __init__(self, traits: Traits, base_url: str, key: Key) -> None:
+    def __init__(
+        self, traits: Traits, base_url: str, key: Key, missing: BadInput = BadInput(_MISSING)
+    ) -> None:
+        """`missing`: what is said where LiteLLM is not installed."""
         super().__init__(traits, _NOWHERE, key)
-        self._base_url, self._key = base_url, key
+        self._base_url, self._key, self._missing = base_url, key, missing
         self._sdk: Any = None
 
     async def open(self) -> None:
-        self._sdk = await asyncio.to_thread(_imported)
+        try:
+            self._sdk = await asyncio.to_thread(_imported)
+        except ModuleNotFoundError:
+            raise self._missing from None
 
     async def close(self) -> None:
         """LiteLLM keeps its connections by itself, one for each event loop."""
@@ -126,10 +134,8 @@ class Litellm(OpenAI):
 def _imported() -> Any:
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    try:
-        import litellm as sdk
-    except ModuleNotFoundError:
-        raise BadInput(_MISSING) from None
+    import litellm as sdk
+
     sdk.suppress_debug_info, sdk.telemetry = True, False
     sdk.disable_aiohttp_transport = True  # its sessions would not be closed
     return sdk
@@ -150,6 +156,9 @@ def member_error(member: str, error: Exception, key: str) -> MemberError:
         return Terminal(f"{member}: the request is too long: {said}", scope="ask", too_long=True)
     if "ContentPolicyViolationError" in names:
         return Terminal(f"{member}: the request was refused: {said}", scope="ask")
+    if "UnsupportedParamsError" in names:
+        what = said.partition(": ")[2].partition(" To drop these")[0] or said
+        return Terminal(f"{member}: {what} Leave them out of the step.", scope="ask")
     if "LLM Provider NOT provided" in said:
         what = "LiteLLM does not know this model: write it as PROVIDER/MODEL"
         return Terminal(f"{member}: {what}", scope="member")

@@ -203,7 +203,7 @@ class OpenAI(ApiMember):
         messages: tuple[object, ...] = ask.conversation()
         if tools is not None:
             messages = (*ask.messages, *completions_messages(tools.rounds, ask.turns))
-        attached = ask.attachments()
+        attached = ask.attachments() if ask.shows_files else ()
         if attached:
             messages = tuple(
                 completions_message(one) if isinstance(one, Message) else one for one in messages

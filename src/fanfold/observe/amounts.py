@@ -51,13 +51,14 @@ def count(n: int, one: str, many: str | None = None) -> str:
 
 
 def batches_text(found: InBatches) -> str:
-    """`800 in batches, oldest submitted 2025-06-15 15:06, 1,200 lines back`; nothing where there are
-    none."""
+    """`800 in batches, oldest submitted 2025-06-15 15:06, 100 not confirmed by the service, 1,200 lines
+    back`; nothing where there are none."""
     if not found.lines:
         return ""
     since = "" if found.oldest is None else f", oldest submitted {local_time(found.oldest)}"
     back = f", {count(found.back, 'line')} back" if found.back else ""
-    return f"{found.lines:,} in batches{since}{back}"
+    unsure = f", {found.unconfirmed:,} not confirmed by the service" if found.unconfirmed else ""
+    return f"{found.lines:,} in batches{since}{unsure}{back}"
 
 
 def size(amount: int) -> str:

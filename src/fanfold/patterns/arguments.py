@@ -21,7 +21,7 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.arguments import Checked
 from fanfold.work.ask import Reply, Schema
-from fanfold.work.batch import HEDGE_AND_BATCH
+from fanfold.work.batch import HEDGE_AND_BATCH, TOOLS_AND_BATCH
 from fanfold.work.files import replacing
 from fanfold.work.item import canonical
 from fanfold.work.member import Named, Traits
@@ -95,6 +95,8 @@ def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms
     checked = stated({name: value for name, value in options.items() if name in HOW}, HOW, step)
     if "batch" in checked and "hedge" in checked:
         raise BadInput(HEDGE_AND_BATCH)
+    if "batch" in checked and checked.get("tools"):
+        raise BadInput(TOOLS_AND_BATCH)
     keep = checked.get("keep")
     given = {name: checked[name] for name in TERM_NAMES if name in checked}
     return Terms(

@@ -25,11 +25,10 @@ from fanfold.work.opening import CacheMode, Opening, opening_of
 from fanfold.work.options import option
 from fanfold.work.reader import read_options
 from fanfold.work.task import Place, Task, Terms
-from fanfold.work.template import MediaSource, Template
+from fanfold.work.template import LEAST_SHARED, MediaSource, Template
 from fanfold.work.typed import definition_of
 
 KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
-LEAST_SHARED = 1024  # characters; no service keeps less than so many tokens
 PARENT_BYTES = 16_384  # of a parent's answer, in a prompt that is no template
 _PLACE = re.compile(r"\{\{\s*parents(?:\.([\w.-]+)|\[\s*([\"'])([^\"'\n]+)\2\s*\])\s*\}\}")
 _MEANT = re.compile(r"\{\{-?\s*parents\b[^\n]*?(?:\}\}|$)", re.MULTILINE)
@@ -38,7 +37,6 @@ _MEANT = re.compile(r"\{\{-?\s*parents\b[^\n]*?(?:\}\}|$)", re.MULTILINE)
 class Verbatim:
     """A prompt that is sent as it stands: what looks like a template in it is plain text."""
 
-    head = ""
     media: tuple[MediaKind, ...] = ()
 
     def __init__(self, source: str) -> None:
@@ -54,6 +52,12 @@ class Verbatim:
         self, source: MediaSource, names: dict[str, Any]
     ) -> tuple[str, tuple[Attachment, ...]]:
         return self.render(**names), ()
+
+    def shared(self, text: str, names: dict[str, Any]) -> int:
+        return 0
+
+    def common_after(self, names: dict[str, Any]) -> str:
+        return ""
 
     def uses(self, name: str) -> bool:
         return False
@@ -93,8 +97,8 @@ class Prompt(msgspec.Struct, frozen=True):
     """How items become an ask. Without a prompt only functions and commands can be asked.
 
     `names` are known to the template beside those that come with the items. `sample` is part of the
-    key: another number, another ask. `opening` comes before it, the same in all asks; where there is
-    none, the text that the template begins with is what they share. `cache` off: they share nothing;
+    key: another number, another ask. `opening` comes before it, the same in all asks; that, and the text
+    that all renderings begin with, is what they share. `cache` off: they share nothing;
     `alone`: there is one ask only.
     `attach`: fields of an item that name files, which go before the text, or behind what is shared;
     `files` finds them, and those that the template shows. `carries`: the files that whoever works on an
@@ -132,14 +136,17 @@ class Prompt(msgspec.Struct, frozen=True):
             text, shown = self.user.render_with(self.files, given)
         if not self.attach:
             return Message("user", text, shown)
-        head = 0 if self.user is None else len(self.user.head)
-        place = 0 if head < LEAST_SHARED else head
+        place = self._head(text)
         found = [
             one.moved(place)
             for view in views for one in attached(view, self.attach, self.files)
         ]  # fmt: skip
         parts = sorted((*found, *shown), key=lambda one: one.at)
         return Message("user", text, tuple(parts))
+
+    def _head(self, text: str) -> int:
+        """How many characters of a rendered prompt are those of all asks; none where they are few."""
+        return 0 if self.user is None else self.user.shared(text, self.names)
 
     def about(self, made: Item, listing: str = "") -> Ask:
         """About one thing made of others (parts, answers, parents): its fields are the names in the
@@ -160,8 +167,8 @@ class Prompt(msgspec.Struct, frozen=True):
         self, messages: tuple[Message, ...], items: tuple[Item, ...], given: dict[str, Any]
     ) -> Ask:
         shared = sum([len(message.content) for message in self.opening])
-        if not shared and self.user is not None:
-            shared = len(self.user.head)
+        if messages:
+            shared += self._head(messages[-1].content)
         if shared < LEAST_SHARED or self.alone:
             shared = 0
         if self.cache == "off":

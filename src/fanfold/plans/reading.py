@@ -21,6 +21,7 @@ from fanfold.plans.tools import read_step_tools
 from fanfold.plans.variables import NAME as VARS
 from fanfold.plans.variables import check_reads, filled
 from fanfold.work.ask import Params, Schema
+from fanfold.work.batch import HEDGE_AND_BATCH, TOOLS_AND_BATCH
 from fanfold.work.check import at, described, elements, mapping
 from fanfold.work.document import Node, read, read_text
 from fanfold.work.fields import path_of
@@ -107,10 +108,9 @@ class StepContext(msgspec.Struct, frozen=True):
         if given.batch is not UNSET:
             made["batch"] = read_batch(node.child("batch"))
             if given.hedge is not UNSET:
-                what = (
-                    "`hedge` is for calls that are waited for: state `batch` or `hedge`, not both"
-                )
-                raise node.child("hedge").bad(what)
+                raise node.child("hedge").bad(HEDGE_AND_BATCH)
+            if getattr(given, "tools", ()):
+                raise node.child("batch").bad(TOOLS_AND_BATCH)
         if given.escalate:
             made["escalate"] = listed(given.escalate)
         if who := who_of(node, given):

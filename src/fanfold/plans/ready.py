@@ -25,6 +25,7 @@ from fanfold.work.media_files import MediaFiles
 from fanfold.work.member import Traits
 from fanfold.work.task import Task, Terms, known_as
 from fanfold.work.template import Template
+from fanfold.work.tool import StatedTools
 from fanfold.work.typed import definition_of
 
 UNLOADED_SCHEMA = Schema.of({"type": "object"})
@@ -73,6 +74,8 @@ class Ready:
         """As the operator says (`--batch`), where the step states nothing and somebody can."""
         said = self.plan.overrides.batch
         if said is None or terms.batch is not None or terms.hedge is not None or self.run is None:
+            return terms
+        if isinstance(terms.tools, StatedTools) and terms.tools.tools:
             return terms
         if all(one.batch is None for one in self.run.traits(terms)):
             return terms

@@ -262,7 +262,7 @@ class Attempt:
             fact = EndAttempt(
                 **self.end_fields(actual), landed=landed, endings=endings, error=error,
                 usage=reply.usage, unusable=reply.unusable, bound=bound, released=self.keys,
-                shared=grant.request.shared, saved=saved,
+                shared=0 if grant.batch else grant.request.shared, saved=saved,
             )  # fmt: skip
         else:
             fact = EndAttempt(

@@ -105,7 +105,8 @@ class MemberBatches:
     def figures(self) -> InBatches:
         """Lines that are on their way to a service count too: a resume finds them."""
         sent = [one.since for one in self._lines.values() if one.since]
-        return InBatches(len(self._lines), 0, min(sent, default=None), self.back)
+        lines = len(self._lines)
+        return InBatches(lines, 0, min(sent, default=None), self.back, lines - len(sent))
 
     def leave(self, why: str) -> None:
         """Nobody waits any more. What is being sent comes to its end first; see `Submission`."""
@@ -174,7 +175,8 @@ class BatchExecutor:
         found = [one.figures() for one in self._members.values()]
         times = [one.oldest for one in found if one.oldest is not None]
         back = sum(one.back for one in found)
-        return InBatches(sum(one.lines for one in found), 0, min(times, default=None), back)
+        lines, unsure = (sum(getattr(one, n) for one in found) for n in ("lines", "unconfirmed"))
+        return InBatches(lines, 0, min(times, default=None), back, unsure)
 
     def withdraw(self, member: str, span: str) -> bool:
         return self._members[member].withdraw(span)

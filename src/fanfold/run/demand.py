@@ -264,7 +264,8 @@ def prepared(member: Prepares, ask: Ask) -> Request:
 def _fitting(ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
     """Those who take its files; of these whose context is large enough, going by an estimate; all of
     them when none is."""
-    if kinds := kinds_in(ask):
+    if ask.shows_files:
+        kinds = kinds_in(ask)
         takers = tuple([one for one in candidates if untaken(one.traits, kinds) is None])
         candidates = takers or candidates
     if all(one.traits.context is None for one in candidates):

@@ -186,10 +186,11 @@ class CachedTokens(NamedTuple):
 
 class Share:
     """One member's part of the calls, and what these would take by their sizes alone. `most` is what
-    agents may spend; `unbounded`: nobody knows."""
+    agents may spend; `unbounded`: nobody knows. `keeps`: one ask writes what it shares and the others read
+    it, as no batch service promises."""
 
-    def __init__(self, traits: Traits, past: CallHistory | None) -> None:
-        self.traits, self.past = traits, past
+    def __init__(self, traits: Traits, past: CallHistory | None, keeps: bool = True) -> None:
+        self.traits, self.past, self.keeps = traits, past, keeps
         self.calls = self.input = self.output = self.most = 0.0
         self.unbounded = False
         self._shared: dict[str, tuple[int, float]] = {}
@@ -218,10 +219,16 @@ class Share:
             sum(tokens * (calls - 1) for tokens, calls in many), sum(n for n, _ in many), len(many)
         )
 
-    def priced(self, output: float, *, caches: bool = True) -> float:
+    @property
+    def uncertain(self) -> bool:
+        """Calls on record may have read from caches, and these may not."""
+        return bool(self._shared) and not self.keeps
+
+    def priced(self, output: float, *, caches: bool | None = None) -> float:
         """What all calls take by their sizes."""
         price, n = self.traits.price or FREE, self.calls
-        read, written, _ = self.cached if caches else CachedTokens()
+        keeps = self.keeps if caches is None else caches
+        read, written, _ = self.cached if keeps else CachedTokens()
         plain = max(0.0, self.input - read - written)
         return n * cost(price, ceil(plain / n), ceil(output / n), ceil(read / n), ceil(written / n))
 
@@ -252,7 +259,7 @@ def expected_calls(share: Share) -> ExpectedCalls:
         return _assumed(share)
     known = past.input > 0 or past.output > 0
     alike = share.input <= UNLIKE * n * past.input and n * past.input <= UNLIKE * share.input
-    if past.step is not None and past.cost > 0 and (alike or not known):
+    if past.step is not None and past.cost > 0 and (alike or not known) and not share.uncertain:
         return ExpectedCalls(
             share.traits, n, n * past.input, n * past.output, n * past.cost,
             n * past.cost_variance, past.latency,

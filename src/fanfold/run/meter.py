@@ -73,9 +73,10 @@ class Meter:
     reserve more than that, up to `KICKED_BYTES`.
     """
 
-    def __init__(self, cast: StepMembers) -> None:
-        self._cast = cast
-        self._shares = {t.id: Share(t, cast.past.get(t.id)) for t in cast.everyone}
+    def __init__(self, cast: StepMembers, *, keeps: bool = True) -> None:
+        """`keeps`: see `Share`."""
+        self._cast, self._keeps = cast, keeps
+        self._shares = {t.id: Share(t, cast.past.get(t.id), keeps) for t in cast.everyone}
         kicks = [past.kicks for one in cast.members if (past := cast.past.get(one.traits.id))]
         self._again = 0.0 if cast.votes or not kicks else min(1.0, sum(kicks) / len(kicks))
         self._tasks = self._reused = 0
@@ -184,7 +185,7 @@ class Meter:
         if self._with_tools:
             what = f"{{}}: tools may be used in {self._with_tools} for each ask"
             notes.append(Note(f"{what}, the worst case; each call counts as one", cast.step))
-        caches = [share.cached for share in shares]
+        caches = [share.cached for share in shares if self._keeps]
         seconds, at_least = _time(cast, likely)
         hedges = int(cast.extra * self._calls + 1e-9)
         worst = self._usd + hedges * self._dearest
@@ -201,9 +202,14 @@ class Meter:
             untold=any(one.untold for one in likely),
             cache_read=round(sum(one.read for one in caches)),
             cache_write=round(sum(one.written for one in caches)),
-            saved=round(sum(_saved(share) for share in shares)),
+            saved=round(self.would_save) if self._keeps else 0,
             measured=all(share.past is not None for share in shares if share.traits.metered),
         )  # fmt: skip
+
+    @property
+    def would_save(self) -> float:
+        """What caches save, where one ask goes first."""
+        return sum(_saved(share) for share in self._shares.values() if share.calls)
 
     def _sharing_notes(self, shares: Sequence[Share]) -> Iterator[Note]:
         if not self._sharing:
@@ -211,7 +217,7 @@ class Meter:
         step, n = self._cast.step, self._sharing
         each = f"{self._shared // n:,} of {self._whole // n:,} tokens"
         yield Note(f"{{}}: shared {each} of a prompt", step)
-        for share in shares:
+        for share in shares if self._keeps else ():
             read, written, many = share.cached
             if many:
                 yield Note(
@@ -223,7 +229,7 @@ class Meter:
 
 
 def _saved(share: Share) -> float:
-    return share.priced(share.output, caches=False) - share.priced(share.output)
+    return share.priced(share.output, caches=False) - share.priced(share.output, caches=True)
 
 
 def _usd(amount: float) -> str:

@@ -64,6 +64,11 @@ class Params(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     reasoning: Reasoning | None = None
     service_tier: ServiceTier | None = None
 
+    def stated(self) -> dict[str, Any]:
+        """Those that a plan states."""
+        named = msgspec.structs.asdict(self).items()
+        return {name: value for name, value in named if value not in (None, ())}
+
 
 PLAIN = Params()
 

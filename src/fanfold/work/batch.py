@@ -25,6 +25,7 @@ AT_BATCH = "batch"
 HEDGE_AND_BATCH = (
     "state `batch` or `hedge`, not both: a second request is for calls that are waited for"
 )
+TOOLS_AND_BATCH = "state `batch` or `tools`, not both: each result of a tool would wait for a batch"
 SHARD_AND_BATCH = "state `batch` or `shard`, not both: a line of a batch is about one item"
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from fanfold.price import Price, price_text
-from fanfold.work.ask import Ask, Reply, Takes
+from fanfold.work.ask import Ask, Params, Reply, Takes
 from fanfold.work.carried import AskFiles, FilePatterns
 from fanfold.work.media import MediaKind, read_content
 from fanfold.work.tool import StatedTools
@@ -58,6 +58,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     if its batch service does; "" if this process does. `tools`: what it may use, where a step does not say
     otherwise. `batch`: what that service asks, as a part of the price; None where there is none.
     `patterns`: the files that it needs and leaves, as they are stated; `files`: those that there are.
+    `unsent`: parameters of asks that it is asked without, each by its name, or as `name: value` where that
+    is so of one value.
     """
 
     id: str
@@ -96,6 +98,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     batch: float | None = None
     patterns: FilePatterns | None = None
     files: AskFiles | None = None
+    unsent: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """What leaves this machine, or leaves files, is on record before, whatever it costs."""
@@ -111,6 +114,11 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     def takes_files(self) -> bool:
         """It works on files of a folder."""
         return self.agent or self.kind == "command"
+
+    def asked_without(self, params: Params) -> tuple[str, ...]:
+        """The parameters that have no effect on it, as they are stated."""
+        stated = {name: f"{name}: {value}" for name, value in params.stated().items()}
+        return tuple([said for name, said in stated.items() if {name, said} & {*self.unsent}])
 
     @property
     def offered_as(self) -> str:

@@ -31,7 +31,9 @@ from fanfold.errors import BadInput, FanfoldError
 from fanfold.work import template_limits as limits
 from fanfold.work.media import KINDS, Attachment, MediaKind
 from fanfold.work.nearest import nearest, remedy
+from fanfold.work.template_common import common_parts, reads_common
 
+LEAST_SHARED = 1024  # characters; no service keeps less than so many tokens
 _LOADS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 _FAULTS = (
     TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, MemoryError,
@@ -166,12 +168,18 @@ def _compiled(source: str) -> CompiledTemplate:
     return _ENVIRONMENT.from_string(limits.count_loops(_ENVIRONMENT.parse(source)))
 
 
+@lru_cache(_KEPT)
+def _common(source: str, steps: frozenset[str]) -> tuple[CompiledTemplate, CompiledTemplate]:
+    parts = common_parts(_ENVIRONMENT.parse(source), steps)
+    before, after = (_ENVIRONMENT.from_string(limits.count_loops(one)) for one in parts)
+    return before, after
+
+
 class Template:
     """A compiled prompt.
 
     `name` is the file it is in and `line` the line it begins on, for error texts; `known` are
-    the names that `render` will be given. `head`: the text that every rendering begins with. `media`:
-    the kinds of files that it shows.
+    the names that `render` will be given. `media`: the kinds of files that it shows.
     """
 
     def __init__(self, source: str, *, name: str, known: Collection[str], line: int = 1) -> None:
@@ -188,7 +196,9 @@ class Template:
             raise self._bad("it is nested too deeply; take it apart with `set`", 1) from None
         self._root, self._blocks = compiled.root_render_func, compiled.blocks
         self._globals = dict(compiled.globals)
-        self.head = _head(self._tree)
+        self._head = _head(self._tree)
+        self._more = reads_common(self._tree)
+        self._begins: tuple[dict[str, Any], str] = {}, ""
         self.media = _media(self._tree)
 
     def __repr__(self) -> str:
@@ -214,6 +224,36 @@ class Template:
             return "".join(self._root(context))
         except _FAULTS as wrong:
             raise FanfoldError(f"{self.name}: {_which(names)}{_why(wrong)}") from None
+
+    def head(self, names: dict[str, Any]) -> str:
+        """The text that renderings begin with, whatever the item is: plain text, and of these names the
+        task, `vars` and the results of steps. An item may have a result of its own by that name."""
+        if not self._more:
+            return self._head
+        if self._begins[0] is not names:
+            self._begins = names, self._common_text(names)[0].rstrip() or self._head
+        return self._begins[1]
+
+    def shared(self, text: str, names: dict[str, Any]) -> int:
+        """How many characters of a rendering all of them begin with; none where that is few."""
+        head = self.head(names)
+        return len(head) if len(head) >= LEAST_SHARED and text.startswith(head) else 0
+
+    def common_after(self, names: dict[str, Any]) -> str:
+        """What is the same in all of them, too, but comes after something that is not."""
+        return self._common_text(names)[1]
+
+    def _common_text(self, names: dict[str, Any]) -> tuple[str, str]:
+        parts = _common(self.source, frozenset(names.get("steps") or ()))
+        given = {**self._globals, **names, limits.STEPS: [0]}
+        try:
+            before, after = (
+                "".join(one.root_render_func(Context(_ENVIRONMENT, given, self.name, one.blocks)))
+                for one in parts
+            )
+        except _FAULTS:
+            return "", ""
+        return before, after
 
     def uses(self, name: str) -> bool:
         """Whether the template reads this name from outside; a loop variable is not."""

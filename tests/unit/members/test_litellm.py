@@ -146,6 +146,17 @@ def test_exceptions_become_errors_of_members(error: Exception, becomes: dict[str
     assert str(found).startswith("m: ")
 
 
+def test_a_parameter_that_the_provider_does_not_have_is_named() -> None:
+    said = (
+        "nova does not support parameters: ['seed'], for model=small. To drop these, set"
+        " `litellm.drop_params=True` or for proxy: `litellm_settings: drop_params: true`"
+    )
+    found = member_error("m", exception("UnsupportedParamsError", 400, said), "")
+    assert str(found) == (
+        "m: nova does not support parameters: ['seed'], for model=small. Leave them out of the step."
+    )
+
+
 def test_a_connection_that_was_refused_took_nothing() -> None:
     error = exception("InternalServerError", 500, "Connection error.")
     error.__cause__ = exception("ConnectError", None)
@@ -183,7 +194,7 @@ def test_a_price_is_in_our_table_or_unknown(model: str, base_url: str, price: Pr
     [
         ("id: m, kind: litellm", "needs the field `model`"),
         ("id: m, kind: litellm, model: a/b, batch_price: 0.5",
-         "`batch_price` is a field of kind openai, anthropic, embedding, not of kind litellm"),
+         "`batch_price` is a field of kind openai, anthropic, not of kind litellm"),
         ("id: m, kind: litellm, model: a/b, base_url: nowhere", "must begin with http://"),
         ("id: m, kind: litellm, model: a/b, provider: groq", "`provider` is a field of kind openai"),
     ],
@@ -209,3 +220,11 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path) -> None
     ended = fanfold(tmp_path, "members", "--check", "--json")
     (row,) = msgspec.json.decode(ended.out)
     assert "pip install 'fanfold[litellm]'" in msgspec.json.encode(row).decode()
+    (tmp_path / "p.yaml").write_text(
+        "input: {list: [x]}\nsteps:\n  - map: {prompt: x, member: m}\n"
+    )
+    ended = fanfold(tmp_path, "run", "p.yaml", "--allow-paid")
+    assert (ended.code, ended.err) == (
+        2, f"fanfold: {tmp_path}/roster.yaml:2: kind litellm needs the extra `litellm`:"
+        " pip install 'fanfold[litellm]'\n",
+    )  # fmt: skip

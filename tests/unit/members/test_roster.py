@@ -79,6 +79,7 @@ def test_every_field_of_a_roster_is_taken_up(tmp_path: Path) -> None:
             tier="paid", enabled_written=True, can_orchestrate=True, can_delegate=False,
             budget_usd_month=20.0, keeps_time=True, takes_tools=True, remote=True,
             media=("image", "document"),
+            unsent=("seed", "reasoning: none", "service_tier: flex"),
         ),
         Traits(
             id="recorded", kind="replay", metered=False, price=FREE, pool="recorded", keeps_time=True,

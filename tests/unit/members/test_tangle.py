@@ -73,6 +73,7 @@ def of_command(found: Roster, id: str) -> CommandFields:
 def test_a_roster_of_tanglebrain_loads_unchanged(tmp_path: Path) -> None:
     found = roster(tmp_path)
     answerers = {id: entry.traits.answerer for id, entry in found.entries.items()}
+    unsent = ("temperature", "top_p", "seed", "stop", "reasoning", "service_tier")
     assert [entry.traits for entry in found.entries.values()] == [
         Traits(
             id="ollama", kind="openai", answerer="openai:llama3.2", model="llama3.2", price=FREE,
@@ -83,11 +84,11 @@ def test_a_roster_of_tanglebrain_loads_unchanged(tmp_path: Path) -> None:
         Traits(
             id="claude", kind="command", answerer=answerers["claude"], shared=False, pool="claude",
             good_at=("reasoning",), tier="subscription", can_orchestrate=True, can_delegate=False,
-            timeout=300.0, keeps_time=True, cost_text="flat monthly fee",
+            timeout=300.0, keeps_time=True, cost_text="flat monthly fee", unsent=unsent,
         ),
         Traits(
             id="agy", kind="command", answerer=answerers["agy"], shared=False, pool="agy",
-            tier="subscription", can_delegate=False, timeout=300.0, keeps_time=True,
+            tier="subscription", can_delegate=False, timeout=300.0, keeps_time=True, unsent=unsent,
         ),
         Traits(
             id="paid", kind="openai", answerer="openai:big-1", model="big-1", tier="paid",

@@ -197,7 +197,7 @@ def test_status_in_json_is_a_receipt_with_what_only_status_knows(tmp_path: Path)
                    "sharing": 0, "shared": 0, "saved_usd": 0.0}],
         "result": None, "pending": 32, "started": "2025-06-15T15:06:40Z",
         "tags": [], "waits": [], "processes": [],
-        "in_batches": {"lines": 0, "at_most": 0, "oldest": None, "back": 0},
+        "in_batches": {"lines": 0, "at_most": 0, "oldest": None, "back": 0, "unconfirmed": 0},
         "attempts_under_way": {"attempts": 0, "at_most_usd": 0.0},
         "attempts_in_doubt": {"attempts": 4, "at_most_usd": worst},
         "members": [{"member": "haiku", "calls": 12, "answered": 8, "reused": 0, "errors": 0,

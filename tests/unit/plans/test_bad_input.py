@@ -176,7 +176,7 @@ ROSTERS = [
      "p.yaml:4: unknown type `writer`: did you mean `write`?"),
     (in_member("kind: codex\nmax_budget_usd: 0"), "p.yaml:4: `max_budget_usd` must be more than 0, not 0"),
     (in_member("kind: codex\ntools: [Read]"),
-     "p.yaml:4: `tools` is a field of kind openai, anthropic, claude, embedding, litellm, not of kind codex"),
+     "p.yaml:4: `tools` is a field of kind openai, anthropic, claude, litellm, not of kind codex"),
     (in_member("kind: openai"), "p.yaml:2: a member of kind openai needs the field `model`"),
     (in_member("kind: command\ncmd: []"), "p.yaml:4: `cmd` is empty"),
     (in_member("kind: command\ncmd: ls -l"), "p.yaml:4: `cmd` must be a list, not the text 'ls -l'"),

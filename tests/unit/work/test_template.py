@@ -186,3 +186,37 @@ def test_fields_are_what_every_item_needs(source: str, fields: set[str]) -> None
 
 def test_fields_of_other_names() -> None:
     assert template("{{ steps.map }}{{ parents.a.b }}").fields("steps") == {"map"}
+
+
+NAMES: dict[str, Any] = {
+    "task": "Sort",
+    "vars": {"rules": ["kind", "brief"], "law": "L"},
+    "steps": {"outline": "first, last"},
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "head", "after"),
+    [
+        ("Rules. {{ item.n }} More rules.", "Rules.", " More rules."),
+        ("{{ item.n }} Rules.", "", " Rules."),
+        ("{{ vars.law }} and {{ steps.outline }}: {{ item.n }} {{ task }}", "L and first, last:", " Sort"),
+        ("{% for r in vars.rules %}{{ loop.index }} {{ r }}{% endfor %} {{ item.n }}", "1 kind2 brief", ""),
+        ("{% if vars.law %}{{ vars.law }}{% endif %} {{ items[0].n }}!", "L", "!"),
+        ("{% if item.n %}yes{% endif %} so", "", " so"),
+        ("{{ steps.own }} {{ vars.law }}", "", " L"),
+        ("{{ steps }} {{ vars.law }}", "", " L"),
+        ("{{ steps[task] }} so", "", " so"),
+        ("{% set n = item.n %}{{ n }} so", "", " so"),
+        ("{% for one in items %}{{ vars.law }}{% endfor %} so", "", " so"),
+        ("{{ vars.law | image }} so", "", " so"),
+        ("{{ vars.none }} {{ item.n }}", "", ""),
+    ],
+)  # fmt: skip
+def test_what_is_the_same_for_all_items_is_found(source: str, head: str, after: str) -> None:
+    """By what it reads: the task, variables, and results that are the whole plan's."""
+    made = Template(source, name="review.md", known={*KNOWN, "vars"})
+    assert (made.head(NAMES), made.common_after(NAMES)) == (head, after)
+    if head and not made.media:
+        item = {"id": "a", "n": 7}
+        assert made.render(item=item, items=[item], **NAMES).startswith(head)

@@ -213,7 +213,8 @@ class AttemptRows:
         open = "a.state = 'started'"
         row = self._execute(
             f"select count(*) filter (where {open}), coalesce(sum(iif({open}, a.cost, 0)), 0),"
-            f" min(iif({open}, s.claimed, null)), count(*) filter (where a.state <> 'started')"
+            f" min(iif({open}, s.claimed, null)), count(*) filter (where a.state <> 'started'),"
+            f" count(*) filter (where {open} and s.service = '')"
             " from submissions s join attempts a on a.submission = s.no and a.submission <> 0"
             " where s.run = ?",
             (run,),

@@ -13,6 +13,7 @@ from fanfold import price
 from fanfold.members.agents.program_settings import pricing_model
 from fanfold.members.agents.worker import OUTPUT, Effort, Overrun, Sandbox, WorkerType
 from fanfold.members.kinds import (
+    UNSENT,
     BuildContext,
     Carrying,
     MemberFields,
@@ -70,6 +71,7 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
     network: bool | None = None
 
     usual_limits: ClassVar[MemberLimits] = MemberLimits(concurrency=4)
+    unsent: ClassVar[tuple[str, ...]] = UNSENT
     priced_as: ClassVar[str] = "openai"
     """Whose price list has its models."""
 

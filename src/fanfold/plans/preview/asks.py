@@ -3,7 +3,7 @@ left to ask is measured, and nobody is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ from fanfold.plans.header import PlanHeader
 from fanfold.plans.preview.standin import NOTHING, Size, StandIns, holds_stand_in
 from fanfold.plans.reading import inspecting_resolver
 from fanfold.plans.ready import UNLOADED_SCHEMA, Ready
+from fanfold.price import dollars, reading_pays
 from fanfold.run.choose import Chooser
 from fanfold.run.demand import expected_parts
 from fanfold.run.executor import LocalExecutor
@@ -32,6 +33,7 @@ from fanfold.work.ask import REPLY_BYTES, Ask, Message, Params, Reply
 from fanfold.work.batch import written
 from fanfold.work.member import Member, Request, Tell, Traits
 from fanfold.work.outcome import Outcome, Verdict
+from fanfold.work.split import estimate_tokens
 from fanfold.work.task import Budget, Gate, Task, Terms, ToolUser, Who
 
 _GREW = "{}: replies that the prompts will hold are counted at their usual length"
@@ -42,6 +44,8 @@ _TOOLS = (
     "{}: its tools are imported or started only by a run: what models read of them is not counted, and"
     " replies on record are not found here"
 )
+_ONLINE = "{}: asks with tools go online, not into batches"
+_WORTH = 1024  # tokens; no service keeps less
 DAY = 86_400.0  # seconds that a batch may take
 _NO_RUN = -1  # replies that serve only the run they are of serve no new one
 
@@ -203,7 +207,10 @@ class AskEstimate:
         self._steps: dict[str, Any] = prompt.names.get("steps", {}) if shows else {}
         reads = context.reads_messages(terms)
         self.prompt = prompt if reads else Prompt(schema=prompt.schema, params=prompt.params)
-        self._meter = Meter(cast)
+        parts = [one.traits.batch for one in cast.members if one.traits.batch is not None]
+        batched = terms.batch is not None and self._tools is None
+        self._part = max(parts) if parts and batched else None  # of the price
+        self._meter = Meter(cast, keeps=self._part is None)
         self.size = reply_size(cast, prompt.params)
         self.reply = context.stand_ins.make(self.size)
         self._grew = False
@@ -283,15 +290,45 @@ class AskEstimate:
         typed = [_TYPED] if self.prompt.schema is UNLOADED_SCHEMA else []
         tools = self._tools
         unseen = [_TOOLS] if isinstance(tools, ToolLoop) and not tools.loaded else []
-        notes = (*made.notes, *(Note(one, made.step) for one in (*grew, *typed, *unseen)))
+        more = (*grew, *typed, *unseen)
+        if made.most_calls:
+            more = (*more, *self._unsent(), *self._unshared())
+        notes = (*made.notes, *(Note(one, made.step) for one in more))
         return msgspec.structs.replace(made, notes=notes)
+
+    def _unsent(self) -> list[str]:
+        """Parameters that some of those who would be asked do not have."""
+        lacking: dict[tuple[str, ...], list[str]] = {}
+        for one in self.cast.everyone:
+            if named := one.asked_without(self.prompt.params):
+                lacking.setdefault(named, []).append(one.id)
+        return [
+            f"{{}}: not sent to {', '.join(dict.fromkeys(ids))}, where it would have no effect:"
+            f" {', '.join(named)}"
+            for named, ids in lacking.items()
+        ]
+
+    def _unshared(self) -> Iterator[str]:
+        """What a service would keep at a lower price, if it came first."""
+        prompt, members = self.prompt, self.cast.members
+        if prompt.user is None or prompt.cache == "off" or prompt.alone:
+            return
+        tokens = estimate_tokens(prompt.user.common_after(prompt.names))
+        if tokens >= _WORTH and any(reading_pays(one.traits.price) for one in members):
+            yield (
+                f"{{}}: {tokens:,} tokens of the prompt are the same for all items, but come after what is"
+                " not, so no service keeps them: put them first, or into `context`"
+            )
 
     def _in_batches(self, made: Forecast) -> Forecast:
         """Expected at the price of batches. The worst case is that all is asked online in the end."""
-        stated, parts = self.terms.batch, [one.traits.batch for one in self.cast.members]
-        part = max((one for one in parts if one is not None), default=None)
-        if stated is None or part is None or not made.most_calls:
+        stated, part = self.terms.batch, self._part
+        if stated is None or not made.most_calls:
             return made
+        if part is None:
+            online = [_ONLINE] if self._tools is not None else []
+            notes = (*made.notes, *(Note(one, made.step) for one in online))
+            return msgspec.structs.replace(made, notes=notes)
         time = written(stated.seconds) if stated.seconds else "the time of the service"
         what = f"{{}}: in batches at {part:g} of the price, within {time}; what is late is asked online"
         return msgspec.structs.replace(
@@ -299,8 +336,20 @@ class AskEstimate:
             p50=None if made.p50 is None else ceil(made.p50 * part),
             variance=made.variance * part * part,
             seconds=stated.seconds or DAY,
-            notes=(*made.notes, Note(what, made.step)),
+            notes=(*made.notes, Note(what, made.step), *self._not_kept(made, part)),
         )
+
+    def _not_kept(self, made: Forecast, part: float) -> Iterator[Note]:
+        """A batch service may read what is shared from a cache, or not."""
+        saved = self._meter.would_save
+        if made.p50 is None or saved <= 0:
+            return
+        what = "{}: what a batch reads from caches nobody can say: nothing is counted"
+        online = made.p50 - saved
+        if online < made.p50 * part:
+            usd = f"${dollars(round(online)):,.2f}"
+            what = f"{what}. Without `batch`, where one ask goes first, all would take about {usd}"
+        yield Note(what, made.step)
 
 
 def asked_by(gate: Gate, task: Task, reply: Reply) -> list[Task]:
