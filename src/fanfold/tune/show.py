@@ -76,10 +76,13 @@ def _variants_text(asked: AskedSample) -> str:
 def advice(found: Tuning, goal: Goal) -> str:
     """Two sentences."""
     best = found.ways[found.recommended]
+    unsure = ""
+    if goal.target is not None and found.reached and found.promised < goal.target:
+        unsure = f"; more labels would tell whether it reaches {goal.target:.1%}"
     return (
         f"{_wanted(found, goal)} {best.way.text()}. It was right in {best.share:.1%} of the reporting half, "
         f"at ${best.usd_1000:.2f} for 1,000 items; with a probability of {found.surely:.0%} it is right in "
-        f"at least {found.promised:.1%}."
+        f"at least {found.promised:.1%}{unsure}."
     )
 
 
