@@ -333,6 +333,33 @@ def test_what_a_strong_member_says_can_be_taken_as_right(
     assert "100.0%" in ended.out
 
 
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        ("^", "of q19 small says \"unclear\", and right is 3\n"),
+        ("^maybe$", "none passed the gate"),
+    ],
+)  # fmt: skip
+def test_labels_that_no_reply_agrees_with_end_it_after_a_quarter_of_the_sample(
+    tmp_path: Path, models: RunningServer, gate: str, said: str
+) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN.replace("^(yes|no|unclear)$", gate).replace(
+        "member: large", "member: large\n      revise: 0"))  # fmt: skip
+    coded = "".join(f"q{n},{ANSWERS.index(truth(f'q{n}')) + 1}\n" for n in range(ITEMS))
+    (tmp_path / "coded.csv").write_text(f"item,truth\n{coded}")
+    ended = tuned(tmp_path, "--truth", "coded.csv")
+    assert (ended.code, said in ended.err) == (2, True), ended
+    assert "no reply is right, of 4 members on 30 items: " in ended.err
+    assert len(models.books().asked) == 4 * 30
+
+
+def test_a_member_that_is_never_right_is_no_way(tmp_path: Path, models: RunningServer) -> None:
+    script.says = lambda asked: Says(text="well") if asked.model == "small" else says(asked)
+    ended = tuned(tmp_path, "--truth", "labels.csv", "--members", "small,medium,large")
+    assert ended.code == 0, ended
+    assert "small" not in _body(ended)
+
+
 def test_a_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, models: RunningServer) -> None:
     ended = tuned(tmp_path, "--truth", "labels.csv", "--budget", "calls=100")
     assert (ended.code, len(models.books().asked)) == (4, 100)
@@ -352,6 +379,7 @@ def test_a_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, models: Runnin
         (("--truth", "other.csv"), "--truth: no label fits an item: the first label is for 'x1'"),
         (("--truth", "same.csv"), "--truth: all 130 answers are \"yes\": members cannot be told apart"),
         (("--truth", "twice.csv"), "twice.csv:3: item q1 has two labels"),
+        (("--truth", "comma.csv"), "comma.csv:2: more cells than columns; a text with a comma in it"),
         (("--truth", "few.csv"), "2 labelled items make halves of "),
         (("--truth", "bare.csv"), "bare.csv:1: a table of labels has the columns item (or id) and truth"),
         (("--truth", "item.label", "--members", "smal"), "there is no member `smal`"),
@@ -379,6 +407,7 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_asked(
     (tmp_path / "same.csv").write_text(f"item,truth\n{same}")
     (tmp_path / "other.csv").write_text("item,truth\nx1,yes\nx2,no\n")
     (tmp_path / "twice.csv").write_text("item,truth\nq1,yes\nq1,no\n")
+    (tmp_path / "comma.csv").write_text("item,truth\nq1,no, never\n")
     (tmp_path / "few.csv").write_text("item,truth\nq1,yes\nq2,no\n")
     (tmp_path / "bad.md").write_text("{{ itme.text }}")
     (tmp_path / "bare.csv").write_text("question,answer\nq1,yes\n")

@@ -261,11 +261,27 @@ async def _rounds(
             outcomes[id] |= answers
         done = end
         labelled = _labelled(sample, outcomes, traits, run, terms)
+        _check_right(sample, labelled[:done])
         if done < len(sample.items):
             beaten = _beaten(labelled[:done], asked) - sample.kept
             left_out |= dict.fromkeys(beaten, done)
             asked = [id for id in asked if id not in beaten]
     return labelled, left_out
+
+
+def _check_right(sample: TuningSample, items: Sequence[Labelled]) -> None:
+    """Where nobody is ever right, labels and replies speak of different things: no more is spent."""
+    if any(reply.right for item in items for reply in item.replies.values()):
+        return
+    said = ((id, item, reply) for item in items for id, reply in item.replies.items())
+    first = next((one for one in said if one[2].answer is not None), None)
+    what = f"no reply is right, of {len(sample.members)} members on {len(items)} items"
+    if first is None:
+        raise BadInput(f"{what}: none passed the gate")
+    id, item, reply = first
+    truth = next(sample.truth.of(one) for one in sample.items if one.id == item.id)
+    more = "; which --field of it is compared?" if str(reply.answer).startswith("{") else ""
+    raise BadInput(f"{what}: of {item.id} {id} says {reply.answer}, and right is {truth}{more}")
 
 
 def _terms(ready: Ready, step: AskingStep, called: str, who: Single) -> Terms:
