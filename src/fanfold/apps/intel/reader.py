@@ -25,7 +25,7 @@ INSTALLS = re.compile(
     r"\b(pip3? install|npm (?:i|install)|yarn add|cargo (?:add|install)|go get|gem install"
     r"|brew install|conda install|apt(?:-get)? install|docker (?:run|pull|compose up)|helm install)\b"
 )
-_COMMAND = re.compile(r"(?:[^\n`]|\\\n)*")  # to the end of its line, and of those that continue it
+_COMMAND = re.compile(r"(?:\\\n|[^\n`])*")  # to the end of its line, and of those that continue it
 _HEADLINE = re.compile(r"^===== (.+) =====$", re.MULTILINE)
 _COMMITS = re.compile(r"(\d+) commits in all")
 _TAGS = re.compile(r"(\d+) version tags in all")
