@@ -137,7 +137,13 @@ def sample_of(job: Job, typed: SampleOptions, kept: Iterable[str] = ()) -> Tunin
         raise BadInput("--truth member:ID: who is taken as right is asked alone; add 1 to --shards")
     items = drawn(source, known, typed.sample)
     return TuningSample(
-        variants, tried, items, known, path_of(field), sizes=sizes, kept=frozenset((*kept, known.name))
+        variants,
+        tried,
+        items,
+        known,
+        path_of(field),
+        sizes=sizes,
+        kept=frozenset((*kept, known.name)),
     )
 
 

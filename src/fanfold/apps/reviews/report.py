@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Any
 
-from tables import rows
+from fanfold import read_items
 
 REVIEWS = Path(__file__).parent / "data" / "reviews.csv"  # the plan's input, packed or not
 LABELS = ("positive", "neutral", "negative")
@@ -54,7 +54,7 @@ def _record(kind: str, name: str, ids: list[str], rows: Rows) -> dict[str, Any]:
 def _rows() -> Rows:
     return {
         row["id"]: {name: row.get(name) or "" for name in ("department", "title", "text")}
-        for row in rows(REVIEWS, "id")
+        for row in read_items(REVIEWS, "id")
     }
 
 

@@ -27,7 +27,8 @@ from aspects import usual
 from fit import macro_f1
 from halves import HERE, Sentence, fits, label_of, reviews, sentences
 from reading import label
-from tables import BadData
+
+from fanfold import FanfoldError
 
 DONE = (0, 1)  # exit codes of a run that came to its end
 FEW = 30  # reviews of a department from which its mean is compared
@@ -43,7 +44,7 @@ def main() -> None:
     asked = parser.parse_args()
     rows, labelled = reviews(asked.data), sentences(asked.data)
     if not rows:
-        raise BadData(f"{asked.data / 'reviews.csv'}: there is no review")
+        raise FanfoldError(f"{asked.data / 'reviews.csv'}: there is no review")
     with tempfile.TemporaryDirectory(prefix="fanfold-score-") as name:
         app = Path(name) / "reviews"
         shutil.copytree(HERE, app, ignore=shutil.ignore_patterns("data", "__pycache__", ".fanfold"))
@@ -227,6 +228,6 @@ def _right(truth: list[str], rows: Rows, app: Path) -> list[bool]:
 if __name__ == "__main__":
     try:
         main()
-    except BadData as error:
+    except FanfoldError as error:
         print(f"score.py: {error}", file=sys.stderr)
         sys.exit(2)
