@@ -229,6 +229,14 @@ def test_a_question_with_fewer_than_two_answers_is_not_decided_and_is_named(mine
     assert "- **no decision** on q4: 1 of 4 voters answered, 2 are needed" in report
 
 
+def test_a_report_of_another_input_says_which_line_to_change(mine: Path) -> None:
+    item = {"qid": "zz", "category": "x", "question": "1 + 1?", "options": ["1", "2"]}
+    (mine / "mine.jsonl").write_text(json.dumps(item) + "\n", encoding="utf-8")
+    ended = fanfold(mine, "run", "plan.yaml", "--input", "mine.jsonl", "--quiet")
+    assert ended.code == 1
+    assert "has no question zz: QUESTIONS in report.py must name the plan's input" in ended.out
+
+
 def test_another_folder_of_the_same_layout_is_scored(tmp_path: Path) -> None:
     """Also with no replies in it, and one level down. q1 is right, two others are not."""
     write_data(tmp_path / "recorded_mmlu_pro", ("q1", "q2", "q3"))
