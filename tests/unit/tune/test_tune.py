@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from random import Random
 
@@ -220,7 +221,9 @@ def test_the_recommendation_states_quality_price_bound_and_step() -> None:
     assert f"with a probability of 95% it is right in at least {found.promised:.1%}" in text
     assert "In a plan:\n  " in text
     assert max(map(len, text.split("\n\n")[1].splitlines())) <= 100
-    assert plot(found).count("<circle") == len(found.ways)
+    picture = plot(found)
+    assert picture.count("<circle") == len(found.ways) + 1
+    assert f">{escape(best.way.text())}</text>" in picture, "what is recommended is named"
 
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────
