@@ -126,7 +126,8 @@ def plot(found: Tuning) -> str:
     prices = "".join(
         f'<text x="{x(usd):.0f}" y="{_HIGH - _EDGE + 22}" text-anchor="middle">${usd:g}</text>'
         for power in range(-3, 5)
-        if low <= log10(usd := 10.0**power) <= high
+        for times in ((1, 2, 5) if high - low < 4 else (1,))
+        if low <= log10(usd := times * 10.0**power) <= high
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {_HIGH}" font-family="sans-serif"'
