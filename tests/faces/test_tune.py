@@ -334,20 +334,21 @@ def test_what_a_strong_member_says_can_be_taken_as_right(
 
 
 @pytest.mark.parametrize(
-    ("gate", "said"),
+    ("gate", "more", "said"),
     [
-        ("^", "of q19 small says \"unclear\", and right is 3\n"),
-        ("^maybe$", "none passed the gate"),
+        ("^", (), "of q19 small says \"unclear\", and right is 3\n"),
+        ("^", ("--field", "kind"), "none passed the gate and has the field kind\n"),
+        ("^maybe$", (), "none passed the gate\n"),
     ],
 )  # fmt: skip
 def test_labels_that_no_reply_agrees_with_end_it_after_a_quarter_of_the_sample(
-    tmp_path: Path, models: RunningServer, gate: str, said: str
+    tmp_path: Path, models: RunningServer, gate: str, more: tuple[str, ...], said: str
 ) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN.replace("^(yes|no|unclear)$", gate).replace(
         "member: large", "member: large\n      revise: 0"))  # fmt: skip
     coded = "".join(f"q{n},{ANSWERS.index(truth(f'q{n}')) + 1}\n" for n in range(ITEMS))
     (tmp_path / "coded.csv").write_text(f"item,truth\n{coded}")
-    ended = tuned(tmp_path, "--truth", "coded.csv")
+    ended = tuned(tmp_path, "--truth", "coded.csv", *more)
     assert (ended.code, said in ended.err) == (2, True), ended
     assert "no reply is right, of 4 members on 30 items: " in ended.err
     assert len(models.books().asked) == 4 * 30

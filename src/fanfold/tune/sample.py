@@ -283,7 +283,8 @@ def _check_right(sample: TuningSample, items: Sequence[Labelled]) -> None:
     first = next((one for one in said if one[2].answer is not None), None)
     what = f"no reply is right, of {len(sample.members)} members on {len(items)} items"
     if first is None:
-        raise BadInput(f"{what}: none passed the gate")
+        lacking = f" and has the field {'.'.join(sample.field)}" if sample.field else ""
+        raise BadInput(f"{what}: none passed the gate{lacking}")
     id, item, reply = first
     truth = next(sample.truth.of(one) for one in sample.items if one.id == item.id)
     more = "; which --field of it is compared?" if str(reply.answer).startswith("{") else ""
