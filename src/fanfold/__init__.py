@@ -46,8 +46,8 @@ __all__ = [
     "anthropic", "any_of", "asked", "collect", "command", "concat", "conduct",
     "divide_and_conquer", "ensemble", "fold", "function", "graph", "group", "join", "judge",
     "map_reduce", "open_run", "openai", "pipeline", "predicate", "quotes", "rank",
-    "read_items", "regex", "require", "resolve", "run_sync", "sample", "scatter_gather", "shape", "sort_by", "stage",
-    "tool", "top",
+    "read_items", "regex", "require", "resolve", "run_sync", "sample", "scatter_gather", "shape",
+    "sort_by", "stage", "tool", "top",
 ]  # fmt: skip
 
 _HOMES = {

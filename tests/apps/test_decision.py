@@ -106,8 +106,10 @@ def test_the_first_page_states_the_chance_of_each_decision_and_what_the_judge_pi
             (row,) = (line for line in page.split("\n") if line.startswith(f"| {name} |"))
             assert [f"{cell[by]} of {cell['of']}:" in row for by in ("vote", "judge")] == [True] * 2
     other = known["the judge picked another"]
-    told = f"picked another one in {other['of']}, and was right in {other['judge']} of them, the vote in {other['vote']}"
-    assert told in flat and "None was recorded as a judge" in flat
+    told = f"picked another one in {other['of']}, and was right in {other['judge']} of them"
+    assert (
+        f"{told}, the vote in {other['vote']}." in flat and "None was recorded as a judge" in flat
+    )
     found = (tmp_path / ".fanfold" / "demo" / "decision" / "decisions.json").read_text("utf-8")
     made = json.loads(found)
     assert all("chance" in one and one["judged"] for one in made)

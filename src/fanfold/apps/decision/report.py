@@ -219,8 +219,10 @@ def _beside(made: list[Record]) -> Iterator[str]:
         said += f" None was recorded as a judge: {MODEL} stands for one, and picks what it said by itself,"
         said += " or what most others say where none of them says that."
     if made and "usd" in made[0] and counts:
-        said += f" On the calibration half it picked another one in {counts['of']}, and was right in {counts['judge']}"
-        said += f" of them, the vote in {counts['vote']}."
+        said += (
+            f" On the calibration half it picked another one in {counts['of']}, and was right in"
+        )
+        said += f" {counts['judge']} of them, the vote in {counts['vote']}."
     yield from wrap(said, WIDE)
 
 

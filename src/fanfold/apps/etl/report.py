@@ -61,10 +61,11 @@ def fixed(parts: Iterable[Any]) -> list[dict[str, Any]]:
 
 def _fetched(told: dict[str, Any]) -> str:
     again = told["requests"] - told["pages"]
+    failed = f" ({again} failed and asked again)" if again else ""
     return (
-        f"{_many(told['rows'], 'row')}, {_many(told['pages'], 'page')} in {_many(told['requests'], 'request')}"
-        f"{f' ({again} failed and asked again)' if again else ''}, {_many(told['suspicious'], 'row')} with a"
-        " sign of error."
+        f"{_many(told['rows'], 'row')}, {_many(told['pages'], 'page')} in"
+        f" {_many(told['requests'], 'request')}{failed}, {_many(told['suspicious'], 'row')} with a sign of"
+        " error."
     )
 
 
