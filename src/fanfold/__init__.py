@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fanfold.patterns.resolve import resolve
     from fanfold.patterns.sample import sample
     from fanfold.patterns.scatter import scatter_gather
+    from fanfold.plans.rows import read_items
     from fanfold.run.run import Run
     from fanfold.work.blocking import Block
     from fanfold.work.task import Budget
@@ -44,9 +45,9 @@ __all__ = [
     "Block", "Budget", "FanfoldError", "Folded", "Run", "RunStopped", "agent", "all_of",
     "anthropic", "any_of", "asked", "collect", "command", "concat", "conduct",
     "divide_and_conquer", "ensemble", "fold", "function", "graph", "group", "join", "judge",
-    "map_reduce", "open_run", "openai", "pipeline", "predicate", "quotes", "rank", "regex",
-    "require", "resolve", "run_sync", "sample", "scatter_gather", "shape", "sort_by", "stage",
-    "tool", "top",
+    "map_reduce", "open_run", "openai", "pipeline", "predicate", "quotes", "rank",
+    "read_items", "regex", "require", "resolve", "run_sync", "sample", "scatter_gather", "shape",
+    "sort_by", "stage", "tool", "top",
 ]  # fmt: skip
 
 _HOMES = {
@@ -75,6 +76,7 @@ _HOMES = {
     "patterns.rank": ("rank",),
     "patterns.resolve": ("resolve",),
     "patterns.sample": ("sample",),
+    "plans.rows": ("read_items",),
     "work.blocking": ("Block",),
     "run.run": ("Run",),
     "work.task": ("Budget",),

@@ -9,8 +9,8 @@ from typing import Any
 from fanfold.testing.script import Asked, Says
 
 INVENTED = "Bolt is released under the MIT License, says its README."
-ABSENT = ["since", "last_active", "commits", "releases", "latest_release", "kubernetes",
-          "managed_cloud", "install"]  # fmt: skip
+ABSENT = ["since", "data_end", "commits", "tags", "latest_tag", "kubernetes",
+          "hosted", "install"]  # fmt: skip
 _PRODUCT = re.compile(r"material about \*\*(\w+)\*\*")
 _PARTS = re.compile(r"^Products:\n(.+?)\n\nNothing was found of:\n(.+)", re.MULTILINE | re.DOTALL)
 

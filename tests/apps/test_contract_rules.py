@@ -159,6 +159,19 @@ def test_a_quote_has_its_place(text: str, section: str | None) -> None:
     }  # fmt: skip
 
 
+def test_the_numbers_of_a_table_of_contents_are_no_places() -> None:
+    clause = CLAUSES["Insurance"]
+    names = [f"1.{n} Part" for n in range(1, 8)]
+    body = " ".join(f"{name}. {'It ends after one year. ' * 8}" for name in names)
+    text = f"Contents {' 3 '.join(names)} Whereas they met, {clause} {body} {clause}"
+    review = {"title": "x", "findings": [{"category": "Insurance", "evidence": clause}]}
+    (first,) = placed({"text": text, "steps": {"review": review}})["findings"]
+    (later,) = placed({"text": text.replace(clause, "", 1), "steps": {"review": review}})[
+        "findings"
+    ]
+    assert (first["section"], later["section"]) == (None, "Section 1.7")
+
+
 def test_a_duty_that_stands_above_a_list_reaches_its_points() -> None:
     text = (
         "The Distributor shall not: (a) change the Products; (b) act as the agent of any person for "

@@ -106,8 +106,10 @@ def test_the_first_page_states_the_chance_of_each_decision_and_what_the_judge_pi
             (row,) = (line for line in page.split("\n") if line.startswith(f"| {name} |"))
             assert [f"{cell[by]} of {cell['of']}:" in row for by in ("vote", "judge")] == [True] * 2
     other = known["the judge picked another"]
-    told = f"did so in {other['of']}, and was right in {other['judge']} of them, the vote in {other['vote']}"
-    assert told in flat and "None was recorded as a judge" in flat
+    told = f"picked another one in {other['of']}, and was right in {other['judge']} of them"
+    assert (
+        f"{told}, the vote in {other['vote']}." in flat and "None was recorded as a judge" in flat
+    )
     found = (tmp_path / ".fanfold" / "demo" / "decision" / "decisions.json").read_text("utf-8")
     made = json.loads(found)
     assert all("chance" in one and one["judged"] for one in made)
@@ -227,6 +229,14 @@ def test_a_question_with_fewer_than_two_answers_is_not_decided_and_is_named(mine
     ]  # fmt: skip
     report = (mine / "report.md").read_text(encoding="utf-8")
     assert "- **no decision** on q4: 1 of 4 voters answered, 2 are needed" in report
+
+
+def test_a_report_of_another_input_says_which_line_to_change(mine: Path) -> None:
+    item = {"qid": "zz", "category": "x", "question": "1 + 1?", "options": ["1", "2"]}
+    (mine / "mine.jsonl").write_text(json.dumps(item) + "\n", encoding="utf-8")
+    ended = fanfold(mine, "run", "plan.yaml", "--input", "mine.jsonl", "--quiet")
+    assert ended.code == 1
+    assert "has no question zz: QUESTIONS in report.py must name the plan's input" in ended.out
 
 
 def test_another_folder_of_the_same_layout_is_scored(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ OUNCES = [f"{n}.0 {unit}" for n in (8, 12, 16, 24) for unit in ("oz", "oz.", "ou
         ([f"0.0{n}" for n in range(10, 80)] + [f"0.0{n}%" for n in range(30, 50)], "0.05%", "0.05"),
         ([f"0.0{n}" for n in range(10, 80)] + [f"{n / 10}%" for n in range(30, 50)], "5%", "0.05"),
         ([f"0.0{n}" for n in range(10, 80)], "0.059000000000000004", "0.059"),
+        ([str(n / 7) for n in range(1, 80)], "34.819098589999896", "34.819098589999896"),
         ([str(n) for n in range(40)], "N/A", ""),
         ([str(n) for n in range(40)], "7x", None),
         ([f"{n} patients" for n in range(40)], "12 patients", "12 patients"),

@@ -65,7 +65,7 @@ def test_a_demo_prints_the_head_of_its_report_and_says_where_all_is(tmp_path: Pa
     report = (folder / "report.md").read_text(encoding="utf-8")
     head, mark, body = report.partition("<!-- more -->\n")
     assert mark and rest.startswith(head.rstrip())
-    assert len(head.splitlines()) <= 80 and max(map(len, head.splitlines())) <= 100
+    assert len(head.splitlines()) <= 66 and max(map(len, head.splitlines())) <= 100
     assert len(body) > 50_000
     assert len(list((folder / "pages").iterdir())) == 163
     found = json.loads((folder / "findings.json").read_text(encoding="utf-8"))

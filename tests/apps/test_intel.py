@@ -156,7 +156,7 @@ def test_a_readme_cannot_pass_for_what_git_knows() -> None:
     text += '===== commits by year =====\n"2020": 3,\n"2021": 4\n\n'
     text += "===== counted from these files =====\n7 commits in all"
     found = {fact["field"]: fact["value"] for fact in read({"product": "x", "text": text})["facts"]}
-    assert found == {"commits": "7", "since": "2020", "last_active": "2021"}
+    assert found == {"commits": "7", "since": "2020", "data_end": "2021"}
     assert sections("no headline at all") == {}
 
 
@@ -174,6 +174,11 @@ class Given:
         ("It does not need Docker.", "no"),
         ("It does not need Docker. Or use the Docker image.", "yes"),
         ("It is not only fast: Docker images are there.", "yes"),
+        ("Docker is not supported.", "no"),
+        ("Docker images aren't offered.", "no"),
+        ("There is no official Docker image.", "no"),
+        ("Docker is not only supported, it is the default.", "yes"),
+        ("Docker is supported. Windows is not.", "yes"),
         ("It is fast.", None),
     ],
 )
@@ -183,6 +188,23 @@ def test_a_negation_is_read_and_silence_is_no_fact(readme: str, docker: str | No
     assert found.get("docker") == docker
     silent = resolve_target("compare:row_of", FOLDER)({"product": "x", "facts": []})
     assert set(silent.values()) == {"x", "not stated"}
+
+
+@pytest.mark.parametrize(
+    ("readme", "install"),
+    [
+        ("pip install acme", "pip install"),
+        ("docker run -p 80:80 \\\n  acme/acme", "docker run"),
+        ("docker compose up -d", "docker compose up"),
+        ("To build acme:\n\nbrew install cmake\nnpm install -g bats", None),
+    ],
+)
+def test_an_install_command_counts_where_it_names_the_product(
+    readme: str, install: str | None
+) -> None:
+    item = {"product": "Acme", "text": f"===== readme =====\n{readme}"}
+    found = {fact["field"]: fact["value"] for fact in read(item)["facts"]}
+    assert found.get("install") == install
 
 
 def test_nothing_may_be_quoted_from_what_was_counted_beside_the_files() -> None:
@@ -195,7 +217,7 @@ def test_nothing_may_be_quoted_from_what_was_counted_beside_the_files() -> None:
 
 
 def test_the_end_of_a_snapshot_is_not_the_end_of_the_product() -> None:
-    rows = [{**row("acme"), "last_active": "2024"}, {**row("bolt"), "last_active": "2026"}]
+    rows = [{**row("acme"), "data_end": "2024"}, {**row("bolt"), "data_end": "2026"}]
     (said,) = [one for one in resolve_target("compare:_summary", FOLDER)(rows) if "2024" in one]
     assert "snapshot ends" in said and "active" not in said
 

@@ -91,7 +91,7 @@ def test_the_same_data_in_another_form_have_the_same_score(app: str, tmp_path: P
     assert found["scores"]["all"][first] == (0.6667 if app == "reviews" else 1.0)
 
 
-NOT_THERE = ": not there; a folder like the application's data is expected"
+NOT_THERE = ": no such file"
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ NOT_THERE = ": not there; a folder like the application's data is expected"
         ("contracts", "labels_yesno.csv", "id,Insurance\na,x\n", ": a, Insurance: 'x'; 0 or 1 is expected"),
         ("contracts", "labels.jsonl", "\n{}\n", ":2: there is no field id, labels"),
         ("decision", "questions.jsonl", "", ": there is no question"),
-        ("decision", "questions.jsonl", "[]\n", ":1: this is not an object"),
+        ("decision", "questions.jsonl", "[]\n", ":1: must be an object"),
         ("decision", "questions.jsonl", QUESTION * 2, ": the question 7 stands there twice"),
-        ("decision", "predictions.csv", "", ":1: there is no column qid, gold"),
+        ("decision", "predictions.csv", "", ":1: needs a first line with the names of the columns"),
         ("decision", "output_chars.csv", "qid,a\n", ": there is no row for the question 7"),
-        ("reviews", "reviews.csv", "id,text\n1,x\n", ":1: there is no column rating"),
+        ("reviews", "reviews.csv", "id,text\n1,x\n", ":2: there is no field rating"),
         ("reviews", "reviews.csv", "id,text,rating\n", ": there is no review"),
         ("reviews", "reviews.csv", "id,text,rating\n1,x,good\n", ": 1: rating 'good'; 1 to 5 is expected"),
     ],
@@ -130,7 +130,3 @@ def test_what_the_plan_refuses_ends_with_2(app: str, tmp_path: Path) -> None:
     code, out, err = score(app, data)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("fanfold: duplicate id ")
-
-
-def test_the_copies_of_one_file_are_the_same() -> None:
-    assert len({(APPS / app / "tables.py").read_bytes() for app in GOOD}) == 1

@@ -72,7 +72,7 @@ def test_it_reads_well_what_its_weights_were_not_fitted_on() -> None:
 @pytest.mark.sweep
 def test_the_weights_are_what_fit_makes_of_the_data(tmp_path: Path) -> None:
     python(str(FOLDER / "fit.py"), "--to", str(tmp_path), seconds=300)
-    for name in ("sentiment.json", "aspects.json"):
+    for name in ("sentiment.json", "aspects.json", "measured.json"):
         assert (tmp_path / name).read_bytes() == (FOLDER / "weights" / name).read_bytes()
 
 
@@ -235,7 +235,10 @@ def test_every_figure_names_the_reviews_that_it_rests_on(mine: Path) -> None:
     report = (mine / "report.md").read_text(encoding="utf-8")
     head, _, body = report.partition("<!-- more -->")
     assert "All 120 reviews stand behind this; none was left out." in head
-    assert "No language model" in head
+    assert "On reviews that these were not made with, 83% are judged as their stars say." in head
+    for line in head.partition("## In their words")[2].split("- **")[1:]:
+        name, _, said = line.partition("** [")
+        assert name in complaints(said.partition("] ")[2]), "what is quoted says it"
     rated = [
         one for one in found if f"| {one['reviews']:7,} | {one['reviews'] / 120:5.1%} |" in head
     ]
@@ -258,13 +261,22 @@ def test_id_and_text_are_enough(mine: Path, plan: str) -> None:
         assert found["sent back"] == (1, 0.5), "a rate is of those that were judged"
 
 
+def test_a_report_of_another_input_says_which_line_to_change(mine: Path) -> None:
+    (mine / "mine.csv").write_text("id,text\nx1,I love this dress\n", encoding="utf-8")
+    ended = fanfold(mine, "run", "plan.yaml", "--input", "mine.csv", "--quiet")
+    assert ended.code == 4
+    assert (
+        "reviews.csv has no review x1: REVIEWS in report.py must name the plan's input" in ended.out
+    )
+
+
 def test_the_demo_shows_a_report_that_fits_a_terminal(tmp_path: Path) -> None:
     ended = fanfold(tmp_path, "demo", "reviews", "--quiet")
     assert (ended.code, ended.err) == (0, "")
     folder = tmp_path / ".fanfold" / "demo" / "reviews"
     head, mark, _ = (folder / "report.md").read_text(encoding="utf-8").partition("<!-- more -->\n")
     assert mark and head.rstrip() in ended.out and "All 10,000 reviews stand behind this" in head
-    assert len(head.splitlines()) <= 75 and max(map(len, head.splitlines())) <= 100
+    assert len(head.splitlines()) <= 66 and max(map(len, head.splitlines())) <= 100
 
 
 def test_another_folder_of_the_same_layout_is_scored(tmp_path: Path) -> None:

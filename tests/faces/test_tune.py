@@ -190,6 +190,28 @@ def test_the_tuned_plan_is_watched_and_drift_is_found(
     assert (ended.code, ended.receipt["cause"]["kind"]) == (4, "drift")
 
 
+def test_whom_it_should_be_as_good_as_is_asked_to_the_end_also_when_beaten(
+    tmp_path: Path, models: RunningServer
+) -> None:
+    ended = tuned(tmp_path, "--truth", "labels.csv", "--as-good-as", "bad")
+    assert ended.code == 0, ended
+    assert "Wanted: to be as good as bad. Ask " in ended.out
+    assert Counter(model for model, _ in contents(models))["bad"] == 120
+
+
+def test_a_file_that_cannot_be_written_does_not_cost_the_table(
+    tmp_path: Path, models: RunningServer
+) -> None:
+    """Here the best way is a vote, which no route can state."""
+    ended = tuned(tmp_path, "--truth", "labels.csv", "--target", "0.99", "--learned", "learned.yaml",
+                  "--plot", "frontier.svg")  # fmt: skip
+    assert (ended.code, ended.err) == (2, (
+        "fanfold: --learned: the way that was chosen is a vote, which no route can state; --out writes"
+        " it as a plan\n"
+    ))  # fmt: skip
+    assert "In a plan:\n  ensemble:" in ended.out and (tmp_path / "frontier.svg").exists()
+
+
 def test_by_default_it_is_watched_by_what_it_was_tuned_on(
     tmp_path: Path, models: RunningServer
 ) -> None:
@@ -284,6 +306,24 @@ def test_shard_sizes_are_candidates_and_the_cheapest_good_one_goes_into_the_plan
     assert (ran["status"], ran["passed"], ran["calls"]) == ("complete", 20, 4)
 
 
+@pytest.mark.parametrize(
+    ("plan", "more", "usd"), [(PLAN, (), "1.00"), (SHARDED, ("--shards", "1,5"), "0.20")]
+)
+def test_what_a_reply_on_record_costs_is_known_where_a_call_has_a_flat_price(
+    tmp_path: Path, models: RunningServer, plan: str, more: tuple[str, ...], usd: str
+) -> None:
+    script.says = in_shards if more else says
+    (tmp_path / "plan.yaml").write_text(plan)
+    roster = tmp_path / "roster.yaml"
+    flat = re.sub(r"price: .*", "price: {call: 0.001}", roster.read_text())
+    roster.write_text(flat)
+    ended, again = (
+        tuned(tmp_path, "--truth", "labels.csv", "--members", "small,medium", *more) for _ in "12"
+    )
+    assert " 0 calls, $0.0000" in again.out
+    assert _body(again) == _body(ended) and f"at ${usd} for 1,000 items" in ended.out
+
+
 def test_what_a_strong_member_says_can_be_taken_as_right(
     tmp_path: Path, models: RunningServer
 ) -> None:
@@ -291,6 +331,34 @@ def test_what_a_strong_member_says_can_be_taken_as_right(
     assert ended.code == 0, ended
     assert "right if it says what large says, who is taken as right" in ended.out
     assert "100.0%" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("gate", "more", "said"),
+    [
+        ("^", (), "of q19 small says \"unclear\", and right is 3\n"),
+        ("^", ("--field", "kind"), "none passed the gate and has the field kind\n"),
+        ("^maybe$", (), "none passed the gate\n"),
+    ],
+)  # fmt: skip
+def test_labels_that_no_reply_agrees_with_end_it_after_a_quarter_of_the_sample(
+    tmp_path: Path, models: RunningServer, gate: str, more: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN.replace("^(yes|no|unclear)$", gate).replace(
+        "member: large", "member: large\n      revise: 0"))  # fmt: skip
+    coded = "".join(f"q{n},{ANSWERS.index(truth(f'q{n}')) + 1}\n" for n in range(ITEMS))
+    (tmp_path / "coded.csv").write_text(f"item,truth\n{coded}")
+    ended = tuned(tmp_path, "--truth", "coded.csv", *more)
+    assert (ended.code, said in ended.err) == (2, True), ended
+    assert "no reply is right, of 4 members on 30 items: " in ended.err
+    assert len(models.books().asked) == 4 * 30
+
+
+def test_a_member_that_is_never_right_is_no_way(tmp_path: Path, models: RunningServer) -> None:
+    script.says = lambda asked: Says(text="well") if asked.model == "small" else says(asked)
+    ended = tuned(tmp_path, "--truth", "labels.csv", "--members", "small,medium,large")
+    assert ended.code == 0, ended
+    assert "small" not in _body(ended)
 
 
 def test_a_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, models: RunningServer) -> None:
@@ -312,6 +380,8 @@ def test_a_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, models: Runnin
         (("--truth", "other.csv"), "--truth: no label fits an item: the first label is for 'x1'"),
         (("--truth", "same.csv"), "--truth: all 130 answers are \"yes\": members cannot be told apart"),
         (("--truth", "twice.csv"), "twice.csv:3: item q1 has two labels"),
+        (("--truth", "comma.csv"), "comma.csv:2: more cells than columns; a text with a comma in it"),
+        (("--truth", "few.csv"), "2 labelled items make halves of "),
         (("--truth", "bare.csv"), "bare.csv:1: a table of labels has the columns item (or id) and truth"),
         (("--truth", "item.label", "--members", "smal"), "there is no member `smal`"),
         (("--truth", "item.label", "--members", "small"), "there is only small to choose from"),
@@ -319,6 +389,7 @@ def test_a_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, models: Runnin
         (("--truth", "item.label", "--step", "mpa"), "there is no step `mpa`: did you mean `map`?"),
         (("--truth", "item.label", "--out", "../tuned.yaml"), "--out must be in the plan's folder"),
         (("--truth", "item.label", "--target", "0.9", "--as-good-as", "small"), "state one of"),
+        (("--truth", "item.label", "--as-good-as", "smal"), "--as-good-as smal: did you mean `small`?"),
         (("--truth", "item.label", "--prompts", "none.md"), "`prompt_file` none.md: no such file"),
         (("--truth", "item.label", "--prompts", "bad.md"), "bad.md"),
         (("--truth", "item.label", "--revise", "often"), "--revise: 'often' is no number of these"),
@@ -337,6 +408,8 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_asked(
     (tmp_path / "same.csv").write_text(f"item,truth\n{same}")
     (tmp_path / "other.csv").write_text("item,truth\nx1,yes\nx2,no\n")
     (tmp_path / "twice.csv").write_text("item,truth\nq1,yes\nq1,no\n")
+    (tmp_path / "comma.csv").write_text("item,truth\nq1,no, never\n")
+    (tmp_path / "few.csv").write_text("item,truth\nq1,yes\nq2,no\n")
     (tmp_path / "bad.md").write_text("{{ itme.text }}")
     (tmp_path / "bare.csv").write_text("question,answer\nq1,yes\n")
     ended = fanfold(tmp_path, "tune", "plan.yaml", "--sample", "130", *words)

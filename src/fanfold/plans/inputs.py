@@ -31,11 +31,6 @@ from fanfold.work.item import Item, canonical, digest
 _HTTP_SECONDS = 60.0
 HTTP_BYTES = 1_000_000_000
 _STREAM = re.compile(r"-|/dev/stdin|(/dev|/proc/self)/fd/\d+")
-_ENDINGS: dict[str, InputKind] = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv",
-    ".txt": "lines",
-}  # fmt: skip
-
 
 _STDIN = {"-": "stdin", "/dev/stdin": "stdin"}
 
@@ -73,7 +68,7 @@ def _instead(stated: Input | None, said: str) -> Input:
 
 def _kind_of(said: str, before: InputKind) -> InputKind:
     path = Path(said)
-    by_ending = _ENDINGS.get(Path(path.stem if path.suffix == ".gz" else said).suffix.lower())
+    by_ending = rows.kind_of(path)
     if is_stream_name(said):
         return before if before in rows.READERS else "jsonl"
     if path.is_dir():
@@ -84,7 +79,7 @@ def _kind_of(said: str, before: InputKind) -> InputKind:
         return by_ending
     if before in rows.READERS:
         return before
-    known = ", ".join(_ENDINGS)
+    known = ", ".join(rows.ENDINGS)
     raise BadInput(f"--input {said}: its ending does not say what it is; known: {known}")
 
 

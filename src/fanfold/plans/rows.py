@@ -19,6 +19,8 @@ from typing import Any, BinaryIO, TypeAlias, cast
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.plans.header import InputKind
+from fanfold.work.arguments import public
 from fanfold.work.document import read_text, why_unreadable
 from fanfold.work.media_files import describe
 from fanfold.work.nesting import TooDeep, decode_json
@@ -31,6 +33,11 @@ _BOM = b"\xef\xbb\xbf"
 _BUFFER = 1 << 20
 _MAX_TEXT = 1_000_000_000
 _AT_BYTE = re.compile(r" \(byte (\d+)\)$")
+
+ENDINGS: dict[str, InputKind] = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv",
+    ".txt": "lines",
+}  # fmt: skip
 
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -157,6 +164,39 @@ READERS: dict[str, tuple[Walk, Read]] = {
     "tsv": (_tsv_rows, _given),
     "lines": (_filled_lines, _read_text),
 }
+
+
+def kind_of(path: Path) -> InputKind | None:
+    """By the ending of its name, or the one before `.gz`."""
+    return ENDINGS.get(Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower())
+
+
+@public
+def read_items(file: str | Path, *fields: str) -> Iterator[dict[str, Any]]:
+    """The records of a file as a plan's `input` reads them: JSON Lines, JSON, CSV or TSV, by its ending;
+    where it is not there, NAME.gz. Each has at least these fields. What is wrong is a BadInput that
+    names the file and the line."""
+    path = Path(file)
+    if not path.exists() and (packed := path.with_name(f"{path.name}.gz")).exists():
+        path = packed
+    kind = kind_of(path)
+    if kind is None or kind == "lines":
+        known = ", ".join(ending for ending, one in ENDINGS.items() if one != "lines")
+        what = f"its ending does not say what it is; known: {known}, each also with .gz"
+        raise BadInput(what, file=str(file))
+    return _records(path, *READERS[kind], fields)
+
+
+def _records(
+    path: Path, walk: Walk, read: Read, fields: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
+    for line, raw in walk(path):
+        row = read(raw, line, path)
+        if not isinstance(row, dict):
+            raise BadInput("must be an object", file=str(path), line=line)
+        if lacking := [name for name in fields if name not in row]:
+            raise BadInput(f"there is no field {', '.join(lacking)}", file=str(path), line=line)
+        yield row
 
 
 def is_array(path: Path) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import sha256
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -11,6 +12,7 @@ from fanfold.errors import BadInput
 from fanfold.tune.bounds import lower, upper
 from fanfold.tune.policy import Labelled, PlanStep, Single, Way, total
 from fanfold.tune.search import Scored, frontier, search
+from fanfold.work.nearest import remedy
 
 LEAST = 40  # items in each half, below which nothing can be said
 RISK = 0.05
@@ -24,6 +26,11 @@ class Goal(msgspec.Struct, frozen=True):
     target: float | None = None
     max_usd: float | None = None
     as_good_as: str | None = None
+
+    def check(self, known: Collection[str]) -> None:
+        """Before anything is asked: whom it should be as good as is tried."""
+        if self.as_good_as is not None and self.as_good_as not in known:
+            raise BadInput(f"--as-good-as {self.as_good_as}: {remedy(self.as_good_as, known)}")
 
 
 class ReportedWay(msgspec.Struct, frozen=True):
@@ -62,13 +69,7 @@ class Tuning(msgspec.Struct, frozen=True):
 
 def tune(items: Sequence[Labelled], goal: Goal) -> Tuning:
     """One half of the items chooses, the other reports. Halves go by a hash of the ids."""
-    first, second = halves(items)
-    if min(len(first), len(second)) < LEAST:
-        raise BadInput(
-            f"{len(items)} labelled items make halves of {len(first)} and {len(second)}; "
-            f"at least {LEAST} in each are needed"
-        )
-    return chosen_way(first, second, goal)
+    return chosen_way(*checked_halves(items), goal)
 
 
 def chosen_way(
@@ -87,11 +88,29 @@ def chosen_way(
     )  # fmt: skip
 
 
-def halves(items: Sequence[Labelled]) -> tuple[list[Labelled], list[Labelled]]:
-    sides: tuple[list[Labelled], list[Labelled]] = ([], [])
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+_Item = TypeVar("_Item", bound=_Named)
+
+
+def halves(items: Sequence[_Item]) -> tuple[list[_Item], list[_Item]]:
+    sides: tuple[list[_Item], list[_Item]] = ([], [])
     for item in items:
         sides[sha256(item.id.encode()).digest()[0] % 2].append(item)
     return sides
+
+
+def checked_halves(items: Sequence[_Item]) -> tuple[list[_Item], list[_Item]]:
+    first, second = halves(items)
+    if min(len(first), len(second)) < LEAST:
+        raise BadInput(
+            f"{len(items)} labelled items make halves of {len(first)} and {len(second)}; "
+            f"at least {LEAST} in each are needed"
+        )
+    return first, second
 
 
 def _pick(scored: list[Scored], goal: Goal) -> tuple[Scored, bool]:
@@ -101,8 +120,7 @@ def _pick(scored: list[Scored], goal: Goal) -> tuple[Scored, bool]:
     target = goal.target
     if goal.as_good_as is not None:
         known = {one.way.text(): one for one in scored if isinstance(one.way, Single)}
-        if goal.as_good_as not in known:
-            raise BadInput(f"no replies of {goal.as_good_as!r}; there are: {', '.join(known)}")
+        goal.check(known)
         target = known[goal.as_good_as].expected
     if target is not None:
         good = [one for one in chosen if one.expected >= target]

@@ -28,6 +28,12 @@ class DriftOptions(msgspec.Struct, frozen=True):
     usd: float | None = None
     on_drift: OnDrift = "warn"
 
+    @property
+    def reference(self) -> str:
+        """The member whose answers it is compared with; empty where it is none."""
+        kind, _, name = (self.against or "").partition(":")
+        return name if kind == "member" else ""
+
     def check(self, sample: TuningSample) -> None:
         """Before anything is asked: the reference is one that was tried, so it is known how often the
         chosen way says the same."""

@@ -7,7 +7,7 @@ again. All of it is one run: on record, within its budget, and what is on record
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import aclosing
 from hashlib import sha256
 from heapq import nsmallest
@@ -29,13 +29,14 @@ from fanfold.plans.prepare import Job
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.map import Map
-from fanfold.price import cost, dollars
+from fanfold.price import FREE, Price, cost, dollars
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.tune.bounds import lower, upper
 from fanfold.tune.features import item_features
 from fanfold.tune.policy import Labelled, LabelledReply, Single
 from fanfold.tune.variants import AskingStep, StepVariant, TriedVariant, sizes_of, variants_of
+from fanfold.work.ask import Usage
 from fanfold.work.fields import MISSING, Path, leaves, path_of
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Traits
@@ -53,7 +54,8 @@ RISK = 0.01  # that somebody is left out who is not beaten, in all rounds togeth
 class TuningSample(msgspec.Struct, frozen=True):
     """What is asked: these members about these items, in the words of the step, of which there may be
     several `variants`: the best of them is `chosen` first. `sizes`: about how many items in one ask each
-    member is asked. `field`: of a reply, that is compared."""
+    member is asked. `field`: of a reply, that is compared. `kept`: who is asked about all items, also
+    when beaten."""
 
     variants: tuple[StepVariant, ...]
     members: tuple[str, ...]
@@ -62,6 +64,7 @@ class TuningSample(msgspec.Struct, frozen=True):
     field: Path = ()
     best: int = 0
     sizes: tuple[int, ...] = (1,)
+    kept: frozenset[str] = frozenset()
 
     def asked(self, sizes: Sequence[int]) -> dict[str, Single]:
         """Every member with every size, by name."""
@@ -105,7 +108,7 @@ class SampleOptions(msgspec.Struct, frozen=True, kw_only=True):
     shards: str | None = None
 
 
-def sample_of(job: Job, typed: SampleOptions) -> TuningSample:
+def sample_of(job: Job, typed: SampleOptions, kept: Iterable[str] = ()) -> TuningSample:
     """What is typed, checked: nothing is asked yet."""
     truth, members, step, field = typed.truth, typed.members, typed.step, typed.field
     if truth is None:
@@ -133,7 +136,15 @@ def sample_of(job: Job, typed: SampleOptions) -> TuningSample:
     if known.kind == "member" and 1 not in sizes:
         raise BadInput("--truth member:ID: who is taken as right is asked alone; add 1 to --shards")
     items = drawn(source, known, typed.sample)
-    return TuningSample(variants, tried, items, known, path_of(field), sizes=sizes)
+    return TuningSample(
+        variants,
+        tried,
+        items,
+        known,
+        path_of(field),
+        sizes=sizes,
+        kept=frozenset((*kept, known.name)),
+    )
 
 
 def _step(job: Job, name: str | None) -> AskingStep:
@@ -256,11 +267,28 @@ async def _rounds(
             outcomes[id] |= answers
         done = end
         labelled = _labelled(sample, outcomes, traits, run, terms)
+        _check_right(sample, labelled[:done])
         if done < len(sample.items):
-            beaten = _beaten(labelled[:done], asked, keep=sample.truth.name)
+            beaten = _beaten(labelled[:done], asked) - sample.kept
             left_out |= dict.fromkeys(beaten, done)
             asked = [id for id in asked if id not in beaten]
     return labelled, left_out
+
+
+def _check_right(sample: TuningSample, items: Sequence[Labelled]) -> None:
+    """Where nobody is ever right, labels and replies speak of different things: no more is spent."""
+    if any(reply.right for item in items for reply in item.replies.values()):
+        return
+    said = ((id, item, reply) for item in items for id, reply in item.replies.items())
+    first = next((one for one in said if one[2].answer is not None), None)
+    what = f"no reply is right, of {len(sample.members)} members on {len(items)} items"
+    if first is None:
+        lacking = f" and has the field {'.'.join(sample.field)}" if sample.field else ""
+        raise BadInput(f"{what}: none passed the gate{lacking}")
+    id, item, reply = first
+    truth = next(sample.truth.of(one) for one in sample.items if one.id == item.id)
+    more = "; which --field of it is compared?" if str(reply.answer).startswith("{") else ""
+    raise BadInput(f"{what}: of {item.id} {id} says {reply.answer}, and right is {truth}{more}")
 
 
 def _terms(ready: Ready, step: AskingStep, called: str, who: Single) -> Terms:
@@ -303,7 +331,7 @@ def _labelled(
             if truth is None:
                 continue  # who is taken as right has said nothing
         replies = {
-            id: _reply(own[item.id], sample, truth, traits[id], seconds[id])
+            id: _reply(own[item.id], sample, truth, _price_of(id, traits[id]), seconds[id])
             for id, own in outcomes.items()
             if item.id in own
         }
@@ -312,12 +340,12 @@ def _labelled(
 
 
 def _reply(
-    outcome: Outcome, sample: TuningSample, truth: str | None, traits: Traits, seconds: float
+    outcome: Outcome, sample: TuningSample, truth: str | None, price: Price, seconds: float
 ) -> LabelledReply:
     answer = _answer(outcome, sample.field)
     by_gate = sample.truth.kind == "gate"
     right = outcome.state == "passed" if by_gate else answer is not None and answer == truth
-    return LabelledReply(answer, right, _usd(outcome, traits), seconds)
+    return LabelledReply(answer, right, _usd(outcome, price), seconds)
 
 
 def _answer(outcome: Outcome | None, field: Path) -> str | None:
@@ -327,22 +355,26 @@ def _answer(outcome: Outcome | None, field: Path) -> str | None:
     return None if value is MISSING else ballot(value)
 
 
-def _usd(outcome: Outcome, traits: Traits) -> float:
+def _price_of(called: str, traits: Traits) -> Price:
+    """Of its answer about one item: those of one ask share what a call costs."""
+    price = traits.price or FREE
+    return msgspec.structs.replace(price, call=price.call / Single.named(called).at_once)
+
+
+def _usd(outcome: Outcome, price: Price) -> float:
     """What it took; of a reply that was on record, what it took then."""
     if outcome.cost:
         return dollars(outcome.cost)
     reply = outcome.reply
-    if reply is not None and reply.cost_usd is not None:
-        return reply.cost_usd
-    usage = outcome.usage or (None if reply is None else reply.usage)
-    if usage is None or traits.price is None:
+    if reply is None:
         return 0.0
-    return dollars(
-        cost(traits.price, usage.input, usage.output, usage.cache_read, usage.cache_write)
-    )
+    if reply.cost_usd is not None:
+        return reply.cost_usd
+    usage = outcome.usage or reply.usage or Usage()
+    return dollars(cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write))
 
 
-def _beaten(items: Sequence[Labelled], members: Collection[str], keep: str) -> set[str]:
+def _beaten(items: Sequence[Labelled], members: Collection[str]) -> set[str]:
     """Who is worse than somebody no dearer, by bounds that hold for all at once."""
     of = {id: [item.replies[id] for item in items if id in item.replies] for id in members}
     risk = RISK / (len(of) * (len(ROUNDS) - 1))
@@ -350,7 +382,6 @@ def _beaten(items: Sequence[Labelled], members: Collection[str], keep: str) -> s
     right = {id: (sum(one.right for one in own), len(own)) for id, own in of.items() if own}
     return {
         id for id in usd
-        if id != keep
-        and any(usd[other] <= usd[id] and lower(*right[other], risk) > upper(*right[id], risk)
+        if any(usd[other] <= usd[id] and lower(*right[other], risk) > upper(*right[id], risk)
                 for other in usd if other != id)
     }  # fmt: skip

@@ -74,6 +74,7 @@ def search(items: Sequence[Labelled]) -> list[Scored]:
     singles = [_careful(_scored(Single.named(name), items)) for name in names]
     asked = {name: sum(name in item.replies for item in items) for name in names}
     able = [one for one in singles if asked[one.way.text()] >= COVERED * len(items)]
+    able = [one for one in able if one.tried.right] or able
     several = [one for one in able if isinstance(one.way, Single) and one.way.at_once > 1]
     able = [one for one in able if one not in several]  # neither a vote nor a route has shards
     plain = [*able, *_votes(_layers(able, MOST_MEMBERS), items)]

@@ -7,13 +7,14 @@ from html import escape
 from math import log10
 from typing import TypeAlias
 
-from fanfold.observe.table import Column, aligned
+from fanfold.observe.table import Column, aligned, one_line
 from fanfold.tune.choose import Goal, ReportedWay, Tuning
 from fanfold.tune.sample import AskedSample
 from fanfold.work.rewrite import rendered
 
 _Scale: TypeAlias = Callable[[float], float]
 _WIDE, _HIGH, _EDGE = 760, 420, 64
+_CHOSEN, _LABEL = "#0b5c73", 100
 
 
 def tuning_text(found: Tuning, goal: Goal, width: int) -> str:
@@ -76,10 +77,13 @@ def _variants_text(asked: AskedSample) -> str:
 def advice(found: Tuning, goal: Goal) -> str:
     """Two sentences."""
     best = found.ways[found.recommended]
+    unsure = ""
+    if goal.target is not None and found.reached and found.promised < goal.target:
+        unsure = f"; more labels would tell whether it reaches {goal.target:.1%}"
     return (
         f"{_wanted(found, goal)} {best.way.text()}. It was right in {best.share:.1%} of the reporting half, "
         f"at ${best.usd_1000:.2f} for 1,000 items; with a probability of {found.surely:.0%} it is right in "
-        f"at least {found.promised:.1%}."
+        f"at least {found.promised:.1%}{unsure}."
     )
 
 
@@ -104,7 +108,8 @@ def _wanted(found: Tuning, goal: Goal) -> str:
 
 
 def plot(found: Tuning) -> str:
-    """Quality over price, as an SVG: the further up and left, the better."""
+    """Quality over price, as an SVG: the further up and left, the better. What is recommended is named;
+    the others say their name under the mouse."""
     priced = [max(one.usd_1000, 0.001) for one in found.ways]
     low, high = log10(min(priced)) - 0.1, log10(max(priced)) + 0.1
     bottom = min(one.low for one in found.ways)
@@ -121,13 +126,16 @@ def plot(found: Tuning) -> str:
     prices = "".join(
         f'<text x="{x(usd):.0f}" y="{_HIGH - _EDGE + 22}" text-anchor="middle">${usd:g}</text>'
         for power in range(-3, 5)
-        if low <= log10(usd := 10.0**power) <= high
+        for times in ((1, 2, 5) if high - low < 4 else (1,))
+        if low <= log10(usd := times * 10.0**power) <= high
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {_HIGH}" font-family="sans-serif"'
         f' font-size="12"><rect width="{_WIDE}" height="{_HIGH}" fill="white"/>{"".join(ticks)}{prices}'
         f'<text x="{_WIDE / 2:.0f}" y="{_HIGH - 14}" text-anchor="middle">dollars for 1,000 items</text>'
-        f'<text x="{_EDGE}" y="28">right on the reporting half, with intervals</text>'
+        f'<text x="{_EDGE}" y="24">right on the reporting half, with intervals</text>'
+        f'<circle cx="{_EDGE + 7}" cy="40" r="7" fill="{_CHOSEN}"/><text x="{_EDGE + 20}" y="44">'
+        f"{escape(one_line(found.ways[found.recommended].way.text(), _LABEL))}</text>"
         f'<polyline points="{line}" fill="none" stroke="#9db4c0"/>{"".join(marks)}</svg>\n'
     )
 
@@ -146,7 +154,7 @@ def _tick(share: float, y: _Scale) -> str:
 
 
 def _mark(one: ReportedWay, chosen: bool, x: _Scale, y: _Scale) -> str:
-    at, colour = x(one.usd_1000), "#0b5c73" if chosen else "#6d9aab"
+    at, colour = x(one.usd_1000), _CHOSEN if chosen else "#6d9aab"
     return (
         f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{y(one.low):.0f}" y2="{y(one.high):.0f}" stroke="{colour}"/>'
         f'<circle cx="{at:.0f}" cy="{y(one.share):.0f}" r="{7 if chosen else 4}" fill="{colour}">'

@@ -94,6 +94,9 @@ def _labels(file: Path) -> dict[str, str]:
         raise BadInput(f"{what}, not {', '.join(columns) or 'none'}", file=str(file), line=1)
     labels: dict[str, str] = {}
     for row in table:
+        if None in row:
+            what = "more cells than columns; a text with a comma in it needs quotes"
+            raise BadInput(what, file=str(file), line=table.line_num)
         if not row[TRUTH]:
             continue
         if row[key] in labels:

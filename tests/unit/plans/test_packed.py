@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+import fanfold as ff
 from fanfold.errors import BadInput
 from fanfold.plans.header import Input
 from fanfold.plans.inputs import open_input
@@ -54,3 +55,34 @@ def test_a_line_is_counted_in_the_unpacked_text(tmp_path: Path) -> None:
 def test_what_is_not_packed_or_cut_off_is_one_line(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(BadInput, match=r"items\.gz: cannot be unpacked"):
         list(open_input(packed(tmp_path, "jsonl", content), tmp_path).walk())
+
+
+def test_a_script_reads_a_file_as_a_plan_does(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfid,text\r\n1,x\r\n\r\n2,y\r\n")
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b'\n{"id": 1}\n{"id": 2, "more": []}\n'))
+    assert list(ff.read_items(tmp_path / "a.csv", "id", "text")) == [
+        {"id": "1", "text": "x"}, {"id": "2", "text": "y"},
+    ]  # fmt: skip
+    packed = [{"id": 1}, {"id": 2, "more": []}]
+    assert list(ff.read_items(str(tmp_path / "b.jsonl"))) == packed
+    assert list(ff.read_items(tmp_path / "b.jsonl.gz", "id")) == packed
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "id\n1\n", ":2: there is no field text"),
+        ("a.csv", "id,text\n1,x,y\n", ":2: 3 values for 2 columns"),
+        ("a.jsonl", '{"id": 1, "text": 2}\n[]\n', ":2: must be an object"),
+        ("a.jsonl", "\n{\n", ":2: broken JSON: input data was truncated"),
+        ("a.txt", "x\n", ": its ending does not say what it is; known: .jsonl, .ndjson, .json, .csv, .tsv"),
+        ("b.csv", "", ": no such file"),
+    ],
+)  # fmt: skip
+def test_what_a_script_cannot_read_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    (tmp_path / name.replace("b.", "a.")).write_text(text)
+    with pytest.raises(ff.FanfoldError) as raised:
+        list(ff.read_items(tmp_path / name, "id", "text"))
+    assert str(raised.value).startswith(f"{tmp_path / name}{said}")

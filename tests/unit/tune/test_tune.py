@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from random import Random
 
@@ -189,8 +190,15 @@ def test_the_halves_are_fixed_by_the_ids_and_do_not_overlap() -> None:
 def test_too_few_items_and_unknown_members_are_refused() -> None:
     with pytest.raises(BadInput, match="at least 40 in each are needed"):
         tune(sample(50), Goal())
-    with pytest.raises(BadInput, match="no replies of 'nobody'; there are: bad, best, cheap, good"):
-        tune(sample(), Goal(as_good_as="nobody"))
+    with pytest.raises(BadInput, match="--as-good-as hugo: known: bad, best, cheap, good"):
+        tune(sample(), Goal(as_good_as="hugo"))
+
+
+def test_a_target_above_the_bound_that_is_promised_is_said_to_be_open() -> None:
+    found = tune(sample(), Goal(target=0.9))
+    shown = told(found, Goal(target=found.promised + 0.01))
+    assert f"whether it reaches {found.promised + 0.01:.1%}." in shown
+    assert "more labels" not in told(found, Goal(target=found.promised))
 
 
 def test_a_target_that_nothing_reaches_says_how_near_one_gets() -> None:
@@ -213,7 +221,9 @@ def test_the_recommendation_states_quality_price_bound_and_step() -> None:
     assert f"with a probability of 95% it is right in at least {found.promised:.1%}" in text
     assert "In a plan:\n  " in text
     assert max(map(len, text.split("\n\n")[1].splitlines())) <= 100
-    assert plot(found).count("<circle") == len(found.ways)
+    picture = plot(found)
+    assert picture.count("<circle") == len(found.ways) + 1
+    assert f">{escape(best.way.text())}</text>" in picture, "what is recommended is named"
 
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,8 @@ from typing import Any
 import likely
 from clauses import candidates, flag_risks
 from score import HERE, Quotes, clauses_of, fits, shares
-from tables import records
+
+from fanfold import read_items
 
 LEAST = 6  # contracts in which a word must be quoted
 PENALTY = 10.0  # chosen by cross-validation over the contracts of the fitting half
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=HERE / "data")
     data = parser.parse_args().data
     labelled = clauses_of(data / "labels.jsonl")
-    contracts = list(records(data / "contracts.jsonl", "id", "text"))
+    contracts = list(read_items(data / "contracts.jsonl", "id", "text"))
     made = fitted([one for one in contracts if fits(one["id"])], labelled)
     _write(made)
     others = [one for one in contracts if not fits(one["id"])]

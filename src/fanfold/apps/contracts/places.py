@@ -9,6 +9,8 @@ from typing import Any
 
 from likely import chance
 
+CLOSE = 150  # characters between headings; in a table of contents it is less
+LISTED = 6  # headings that a table of contents has at least
 _NUMBERED = re.compile(
     r"\b(?:(?P<word>S(?:ection|ECTION)|A(?:rticle|RTICLE))\s+"
     r"(?P<named>[IVXLC]{1,6}|\d{1,2}(?:\.\d{1,2}){0,3})"
@@ -25,7 +27,7 @@ def placed(item: dict[str, Any]) -> dict[str, Any]:
     """The reviewed contract, with the place of each quote: `offset` counts characters from 0. Findings
     of the rules also get the `chance` that they are right."""
     text, reviewed = str(item["text"]), item["steps"]["review"]
-    headings = list(_headings(text))
+    headings = _without_contents(list(_headings(text)))
     by_rules = reviewed.get("reader") == "rules"
     found = [
         {
@@ -48,6 +50,20 @@ def _place(text: str, headings: list[tuple[int, str]], quote: str) -> dict[str, 
     inside = at + 12  # a quote that begins with its own number
     last = bisect_right(headings, inside, key=lambda one: one[0])
     return {"section": headings[last - 1][1] if last else None, "offset": at}
+
+
+def _without_contents(headings: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Those of a table of contents are left out: many stand close together, and come again later."""
+    last = {name: at for at, name in headings}
+    kept: list[tuple[int, str]] = []
+    run: list[tuple[int, str]] = []
+    for one in [*headings, (10**9, "")]:
+        if run and one[0] - run[-1][0] >= CLOSE:
+            again = sum(last[name] > run[-1][0] for _, name in run)
+            kept += run if len(run) < LISTED or again < len(run) / 2 else []
+            run = []
+        run.append(one)
+    return kept
 
 
 def _headings(text: str) -> Iterator[tuple[int, str]]:

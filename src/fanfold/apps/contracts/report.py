@@ -12,6 +12,7 @@ from likely import LIKELY, measured
 
 LEVELS = ("high", "medium", "low")
 FIRST = 6  # findings on the first page
+ROWS = 12  # categories in its table
 SHOWN = 270  # characters of their quotes there; the contract's own page has all of it
 WIDE = 98  # columns of a terminal
 MORE = "<!-- more -->"  # `fanfold demo` prints what stands before this line
@@ -41,8 +42,8 @@ def told(parts: Iterable[Any]) -> str:
     found = ranked(parts)
     lines = [*_head(parts, found), "", "## Read these first", ""]
     lines += [line for one in _varied(found)[:FIRST] for line in _at_a_glance(one)]
-    lines += ["## By category", "", *_table(found), "", MORE, "", *_contracts(parts)]
-    lines += _body(found)
+    lines += ["## By category", "", *_table(found, ROWS), "", MORE, "", *_contracts(parts)]
+    lines += ["## All categories", "", *_table(found), "", *_body(found)]
     return "\n".join(lines)
 
 
@@ -88,7 +89,7 @@ def _counted(found: list[Finding]) -> str:
     return ", ".join(f"{counts[level]:,} {level}" for level in LEVELS)
 
 
-def _table(found: list[Finding]) -> Iterator[str]:
+def _table(found: list[Finding], most: int | None = None) -> Iterator[str]:
     """Counts by category, the category with the most serious ones first."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     contracts: dict[str, set[str]] = defaultdict(set)
@@ -105,11 +106,14 @@ def _table(found: list[Finding]) -> Iterator[str]:
         )
     yield f"| {'category':{wide}} |  high | medium |   low | contracts |{' quotes right |' if rates else ''}"
     yield f"|{'-' * (wide + 2)}|------:|-------:|------:|----------:|{'-------------:|' if rates else ''}"
-    for name in order:
+    for name in order[:most]:
         high, medium, low = (counts[name][level] for level in LEVELS)
         line = f"| {name:{wide}} | {high:5} | {medium:6} | {low:5} | {len(contracts[name]):9} |"
         right, of = rates.get(name, (0, 0))
         yield f"{line} {f'{right} of {of}':>12} |" if rates else line
+    if rest := order[most or len(order) :]:
+        high = sum(counts[name]["high"] for name in rest)
+        yield from ("", f"{len(rest)} more categories ({high:,} high) are in report.md.")
 
 
 def _varied(found: list[Finding]) -> list[Finding]:

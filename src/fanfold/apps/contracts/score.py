@@ -24,7 +24,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from likely import LIKELY
 from rules import CATEGORIES
-from tables import BadData, is_there, packed, records, rows
+
+from fanfold import FanfoldError, read_items
 
 HERE = Path(__file__).resolve().parent
 NOT_CATEGORIES = ("id", "chars", "governing_law")
@@ -62,7 +63,9 @@ def main() -> None:
     known = [name for name in next(iter(labels.values())) if name not in NOT_CATEGORIES]
     covered = [name for name in known if options.roster or name in CATEGORIES]
     if not covered:
-        raise BadData(f"{data / 'labels_yesno.csv'}:1: there is no category that the rules know")
+        raise FanfoldError(
+            f"{data / 'labels_yesno.csv'}:1: there is no category that the rules know"
+        )
     clauses = clauses_of(data / "labels.jsonl")
     receipt = _run(data, options)
     quotes: Quotes = defaultdict(list)
@@ -127,8 +130,8 @@ def _run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
 def _lay_out(data: Path, to: Path) -> None:
     """The contracts under the name that the plan has for them, packed as they are there."""
     plain = data / "contracts.jsonl"
-    if not is_there(plain):
-        raise BadData(f"{plain}: not there; a folder like the application's data is expected")
+    if not plain.exists() and not packed(plain).exists():
+        raise FanfoldError(f"{plain}: no such file")
     to.mkdir()
     if not plain.exists():
         (to / packed(plain).name).symlink_to(packed(plain))
@@ -137,25 +140,30 @@ def _lay_out(data: Path, to: Path) -> None:
         shutil.copyfileobj(texts, out)
 
 
+def packed(file: Path) -> Path:
+    return file.with_name(f"{file.name}.gz")
+
+
 # ── the truth ────────────────────────────────────────────────────────────────────────────────
 
 
 def _labels(file: Path) -> dict[str, dict[str, str]]:
     """By contract: 1 where it has a clause of the category, 0 where it has none."""
-    labels = {row["id"]: row for row in rows(file, "id")}
+    labels = {row["id"]: row for row in read_items(file, "id")}
     if not labels:
-        raise BadData(f"{file}: there is no contract")
+        raise FanfoldError(f"{file}: there is no contract")
     for id, row in labels.items():
         for name, label in row.items():
             if name in CATEGORIES and label not in ("0", "1"):
-                raise BadData(f"{file}: {id}, {name}: {label!r}; 0 or 1 is expected")
+                raise FanfoldError(f"{file}: {id}, {name}: {label!r}; 0 or 1 is expected")
     return labels
 
 
 def clauses_of(file: Path) -> Quotes:
     """The lawyers' clauses, if there are any: what they left out lies between the pieces."""
     found: Quotes = {}
-    for row in records(file, "id", "labels") if is_there(file) else ():
+    there = file.exists() or packed(file).exists()
+    for row in read_items(file, "id", "labels") if there else ():
         for name, label in row["labels"].items():
             pieces = [piece for clause in label["clauses"] for piece in clause.split("<omitted>")]
             found[row["id"], name] = pieces
@@ -246,6 +254,6 @@ def _rounded(share: float) -> float:
 if __name__ == "__main__":
     try:
         main()
-    except BadData as error:
+    except FanfoldError as error:
         print(f"score.py: {error}", file=sys.stderr)
         sys.exit(2)

@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any
 
 from recordings import HERE
-from tables import records
+
+from fanfold import read_items
 
 MODEL = "gemini-1.5-flash-002"  # as judge the best of the four on the fitting half
 
@@ -28,4 +29,4 @@ def pick(given: dict[str, Any]) -> dict[str, str]:
 @cache
 def _recorded() -> dict[str, str]:
     file = HERE / "data" / "replies" / f"{MODEL}.jsonl"
-    return {str(one["id"]): one["reply"]["answer"] for one in records(file, "id", "reply")}
+    return {str(one["id"]): one["reply"]["answer"] for one in read_items(file, "id", "reply")}

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tables import BadData, records, rows
+from fanfold import FanfoldError, read_items
 
 HERE = Path(__file__).parent
 NO_ANSWER = ("", "NA")  # none could be read from the reply; the model was not asked
@@ -45,7 +45,7 @@ def panel() -> list[Voter]:
     """In the order in which they are asked, the same as in roster.yaml."""
     return [
         Voter(row["model"], float(row["usd_per_mtok_in"]), float(row["usd_per_mtok_out"]))
-        for row in rows(HERE / "panel.csv")
+        for row in read_items(HERE / "panel.csv")
     ]
 
 
@@ -57,18 +57,20 @@ def load(folder: Path) -> list[Question]:
     for item in items(folder / "questions.jsonl"):
         one = _question(item, said, long)
         if one.id in found:
-            raise BadData(f"{folder / 'questions.jsonl'}: the question {one.id} stands there twice")
+            raise FanfoldError(
+                f"{folder / 'questions.jsonl'}: the question {one.id} stands there twice"
+            )
         found[one.id] = one
     return list(found.values())
 
 
 def items(file: Path) -> Iterator[dict[str, Any]]:
     """The lines of the plan's input."""
-    return records(file, "qid", "category", "question", "options")
+    return read_items(file, "qid", "category", "question", "options")
 
 
 def _by_question(file: Path, *columns: str) -> _Rows:
-    return _Rows(file, {row.pop("qid"): row for row in rows(file, "qid", *columns)})
+    return _Rows(file, {row.pop("qid"): row for row in read_items(file, "qid", *columns)})
 
 
 class _Rows(NamedTuple):
@@ -79,7 +81,7 @@ class _Rows(NamedTuple):
 
     def of(self, id: str) -> dict[str, str]:
         if id not in self.by_question:
-            raise BadData(f"{self.file}: there is no row for the question {id}")
+            raise FanfoldError(f"{self.file}: there is no row for the question {id}")
         return self.by_question[id]
 
 

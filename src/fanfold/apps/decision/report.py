@@ -18,6 +18,8 @@ from checks import LETTERS
 from judge import MODEL
 from recordings import HERE, Question, dollars, items, load, panel
 
+from fanfold import FanfoldError
+
 VOTES = HERE / "votes.json"
 JUDGED = HERE / "judged.json"
 QUESTIONS = HERE / "data" / "questions.jsonl"
@@ -38,12 +40,23 @@ Record = dict[str, Any]
 
 def split(parts: Iterable[Any]) -> list[Record]:
     """The questions on which the vote was not of one mind: those that are judged too."""
-    asked = {str(item["qid"]): item for item in items(QUESTIONS)}
+    votes = json.loads(_text(VOTES))
+    asked = _asked(votes)
     return [
         {"id": vote["id"], **asked[vote["id"]]}
-        for vote in json.loads(_text(VOTES))
+        for vote in votes
         if vote["answer"] and vote["dissent"]
     ]
+
+
+def _asked(votes: list[Record]) -> dict[str, Record]:
+    """The plan's input again: a reduce gets the answers only."""
+    asked = {str(item["qid"]): item for item in items(QUESTIONS)}
+    for vote in votes:
+        if vote["id"] not in asked:
+            what = f"{QUESTIONS.name} has no question {vote['id']}"
+            raise FanfoldError(f"{what}: QUESTIONS in report.py must name the plan's input")
+    return asked
 
 
 def decisions(parts: Iterable[Any]) -> list[Record]:
@@ -55,9 +68,10 @@ def decisions(parts: Iterable[Any]) -> list[Record]:
     recorded = any(part.value.get("recorded") for part in parts)
     costs = _costs(QUESTIONS.parent) if recorded else {}
     counts = chances.known() if recorded else None
-    asked = {str(item["qid"]): item for item in items(QUESTIONS)}
+    votes = json.loads(_text(VOTES))
+    asked = _asked(votes)
     judged = {one["id"]: one["answer"] for one in json.loads(_text(JUDGED))}
-    made = [_record(vote, asked[vote["id"]], costs) for vote in json.loads(_text(VOTES))]
+    made = [_record(vote, asked[vote["id"]], costs) for vote in votes]
     for one in made:
         one["judged"] = judged.get(one["id"], None if one["dissent"] else one["decision"])
         one["judge_means"] = _meant(asked[one["id"]], one["judged"])
@@ -202,10 +216,13 @@ def _beside(made: list[Record]) -> Iterator[str]:
     said += f" without names and picks one, in {len(other):,} another one than the vote."
     counts = chances.known()["fitting"].get(chances.OTHERWISE)
     if made and "usd" in made[0]:
-        said += f" None was recorded as a judge: {MODEL} stands for one, and picks what it said by itself."
+        said += f" None was recorded as a judge: {MODEL} stands for one, and picks what it said by itself,"
+        said += " or what most others say where none of them says that."
     if made and "usd" in made[0] and counts:
-        said += f" On the calibration half it did so in {counts['of']}, and was right in {counts['judge']}"
-        said += f" of them, the vote in {counts['vote']}."
+        said += (
+            f" On the calibration half it picked another one in {counts['of']}, and was right in"
+        )
+        said += f" {counts['judge']} of them, the vote in {counts['vote']}."
     yield from wrap(said, WIDE)
 
 

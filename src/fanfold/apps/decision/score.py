@@ -25,7 +25,8 @@ from typing import Any
 
 from chances import FILE, agreement, counted
 from recordings import HERE, Question, calibrates, dollars, load, panel, write_replies
-from tables import BadData, packed
+
+from fanfold import FanfoldError
 
 NAMED = 6  # single models in the ranking that is shown
 DONE = (0, 1)  # exit codes of a run that came to its end
@@ -50,7 +51,7 @@ def decided(folder: Path) -> tuple[list[Question], Decisions, dict[str, Any]]:
     data = _recordings(folder.resolve())
     questions = load(data)
     if not questions:
-        raise BadData(f"{data / 'questions.jsonl'}: there is no question")
+        raise FanfoldError(f"{data / 'questions.jsonl'}: there is no question")
     with tempfile.TemporaryDirectory(prefix="fanfold-score-") as name:
         app = _copy(data, Path(name))
         receipt = _run(app, data)
@@ -73,7 +74,8 @@ def _copy(data: Path, to: Path) -> Path:
         one.chmod(0o755)
     questions = app / "data" / "questions.jsonl"
     if not questions.exists():
-        questions.write_bytes(gzip.decompress(packed(questions).read_bytes()))
+        packed = questions.with_name(f"{questions.name}.gz")
+        questions.write_bytes(gzip.decompress(packed.read_bytes()))
     write_replies(app / "data")
     return app
 
@@ -191,6 +193,6 @@ def _mean(values: Iterable[float]) -> float:
 if __name__ == "__main__":
     try:
         main()
-    except BadData as error:
+    except FanfoldError as error:
         print(f"score.py: {error}", file=sys.stderr)
         sys.exit(2)

@@ -13,6 +13,7 @@ NUMBER = re.compile(
 KNOWN = 0.9
 ONE_SPELLING = 0.9
 NOISE = 10  # digits behind the point that no scale shows
+TINY = 1e-13  # of a number; what sums of floating-point numbers are off by
 LONGEST_UNIT = 30
 MOST_UNITS = 12
 LEAST_SHARE = 0.03
@@ -34,6 +35,8 @@ def learn(counts: Counter[str]) -> dict[str, Any] | None:
     usual, many = spellings.most_common(1)[0]
     alone = many >= ONE_SPELLING * found
     form: dict[str, Any] = {"kind": "number", "unit": usual if alone else "", "bare": not alone}
+    long = sum(n for value, n in counts.items() if _digits(value) >= NOISE)
+    form["exact"] = 2 * long > found
     form["units"] = {} if alone and usual else _same_scale(_usual_units(spellings, sizes))
     return form
 
@@ -79,7 +82,7 @@ def read(value: str, form: dict[str, Any]) -> str | None:
     if parts is None:
         return None
     number, unit = parts
-    clean = _quiet(number)
+    clean = number if form["exact"] else _quiet(number)
     if unit == form["unit"]:
         return value.strip() if clean == number else clean + unit
     if form["unit"]:
@@ -109,13 +112,18 @@ def _scaled(number: str, factor: float, bare: bool) -> str:
     return re.sub(r"\.0*$", "", number) if bare or factor != 1.0 else number
 
 
+def _digits(number: str) -> int:
+    return len(number.partition(".")[2])
+
+
 def _quiet(number: str) -> str:
-    """0.059000000000000004 is 0.059."""
-    behind = number.partition(".")[2]
-    if len(behind) < NOISE or "e" in number.lower():
+    """0.059000000000000004 is 0.059: what a computer adds by itself. Digits that say something stay."""
+    if _digits(number) < NOISE or "e" in number.lower():
         return number
-    rounded = format(float(number.replace(",", "")), ".10g")
-    return rounded if len(rounded) < len(number) - 3 else number
+    exact = float(number.replace(",", ""))
+    rounded = format(exact, ".10g")
+    added = abs(exact - float(rounded)) <= TINY * abs(exact)
+    return rounded if added and len(rounded) < len(number) - 3 else number
 
 
 def _spelled_alike(unit: str, usual: str) -> bool:

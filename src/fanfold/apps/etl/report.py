@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from textwrap import wrap
+from textwrap import shorten, wrap
 from typing import Any
 
 SHOWN = 12
@@ -61,9 +61,11 @@ def fixed(parts: Iterable[Any]) -> list[dict[str, Any]]:
 
 def _fetched(told: dict[str, Any]) -> str:
     again = told["requests"] - told["pages"]
+    failed = f" ({again} failed and asked again)" if again else ""
     return (
-        f"{told['rows']:,} rows, {_many(told['pages'], 'page')} in {_many(told['requests'], 'request')}"
-        f" ({again} failed and asked again), {told['suspicious']:,} rows with a sign of error."
+        f"{_many(told['rows'], 'row')}, {_many(told['pages'], 'page')} in"
+        f" {_many(told['requests'], 'request')}{failed}, {_many(told['suspicious'], 'row')} with a sign of"
+        " error."
     )
 
 
@@ -86,8 +88,8 @@ def _suspect(told: dict[str, Any]) -> list[str]:
     shown = (
         f"First: row {first['row'] + 1}, {first['column']} {_cell(first['from'])}: {first['why']}"
     )
-    cut = shown if len(shown) <= LONG else f"{shown[:LONG]}…"
-    return ["", f"Still suspect, not changed: {many}.", cut, *_unjudged(told)]
+    cut = wrap(shorten(shown, 2 * LONG, placeholder=" …"), LONG)
+    return ["", f"Still suspect, not changed: {many}.", *cut, *_unjudged(told)]
 
 
 def _unjudged(told: dict[str, Any]) -> list[str]:

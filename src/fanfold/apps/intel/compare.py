@@ -43,7 +43,7 @@ def _summary(rows: list[dict[str, str]]) -> list[str]:
     for field, words, note in (
         ("since", "First commit earliest", ""),
         (
-            "last_active",
+            "data_end",
             "Data end earliest",
             "; that is where the snapshot ends, later work is not known",
         ),

@@ -11,11 +11,18 @@ _DENIES = re.compile(
     r"|(?:don|doesn|isn|aren|wasn|won|can)[’']t)\b(?![^.!?\n]*\b(?:only|just|but)\b)",
     re.IGNORECASE,
 )
+_NONE = re.compile(r"\bno (?:\w+ )?$", re.IGNORECASE)  # "no official Docker image"
+_AFTER = re.compile(
+    r"\w*[^.!?;\n]{0,30}?\b(?:is|are|was|were)(?:n[’']t| (?:currently )?(?:not|no longer|never))\b"
+    r"(?! (?:only|just))",
+    re.IGNORECASE,
+)  # "Docker is not supported"
 _SENTENCE = re.compile(r"[.!?;:]\s|\n\s*\n|^\s*[-*#]", re.MULTILINE)
 
 
 def denied(text: str, at: int) -> bool:
-    """Whether a word of denial stands shortly before this place, in the same sentence."""
+    """Whether a word of denial stands shortly before this place or after it, in the same sentence."""
     before = text[max(0, at - NEAR) : at]
     ends = list(_SENTENCE.finditer(before))
-    return _DENIES.search(before[ends[-1].end() :] if ends else before) is not None
+    own = before[ends[-1].end() :] if ends else before
+    return bool(_DENIES.search(own) or _NONE.search(own) or _AFTER.match(text, at))

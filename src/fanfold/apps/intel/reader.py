@@ -10,13 +10,13 @@ from denial import denied
 from languages import endings_of, main_language
 
 FIELDS = (
-    "licence", "language", "since", "last_active", "commits", "releases", "latest_release",
-    "docker", "kubernetes", "managed_cloud", "install",
+    "licence", "language", "since", "data_end", "commits", "tags", "latest_tag",
+    "docker", "kubernetes", "hosted", "install",
 )  # fmt: skip
 SPEAKS_OF = {
     "docker": re.compile(r"docker", re.IGNORECASE),
     "kubernetes": re.compile(r"kubernetes|\bk8s\b", re.IGNORECASE),
-    "managed_cloud": re.compile(
+    "hosted": re.compile(
         r"(?:fully[- ]|our )?(?:managed|hosted)[\w ,*\[(-]{0,30}(?:cloud|service|cluster|offering)"
         r"|\b[A-Z]\w+ Cloud\b|cloud service"
     ),
@@ -25,6 +25,7 @@ INSTALLS = re.compile(
     r"\b(pip3? install|npm (?:i|install)|yarn add|cargo (?:add|install)|go get|gem install"
     r"|brew install|conda install|apt(?:-get)? install|docker (?:run|pull|compose up)|helm install)\b"
 )
+_COMMAND = re.compile(r"(?:\\\n|[^\n`])*")  # to the end of its line, and of those that continue it
 _HEADLINE = re.compile(r"^===== (.+) =====$", re.MULTILINE)
 _COMMITS = re.compile(r"(\d+) commits in all")
 _TAGS = re.compile(r"(\d+) version tags in all")
@@ -52,7 +53,7 @@ def product(item: dict[str, Any]) -> dict[str, Any]:
         *_licence(parts),
         *_language(parts),
         *_activity(parts),
-        *_readme(parts.get("readme", "")),
+        *_readme(parts.get("readme", ""), item["product"]),
     ]
     told = {fact.field for fact in facts}
     return {
@@ -98,35 +99,46 @@ def _activity(parts: dict[str, str]) -> list[Fact]:
     years = list(_YEAR.finditer(listed))
     if years and (match := _COMMITS.search(counted)):
         facts += [Fact("commits", match[1], listed), Fact("since", years[0][1], years[0][0]),
-                  Fact("last_active", years[-1][1], years[-1][0])]  # fmt: skip
+                  Fact("data_end", years[-1][1], years[-1][0])]  # fmt: skip
     shown = parts.get("version tags, the last of them", "")
     tags = list(_TAG.finditer(shown))
     if tags and (match := _TAGS.search(counted)):
         facts += [
-            Fact("releases", match[1], shown),
-            Fact("latest_release", tags[-1][1], tags[-1][0]),
+            Fact("tags", match[1], shown),
+            Fact("latest_tag", tags[-1][1], tags[-1][0]),
         ]
     return facts
 
 
-def _readme(readme: str) -> list[Fact]:
+def _readme(readme: str, product: str) -> list[Fact]:
     facts = []
     for field, words in SPEAKS_OF.items():
         found = list(words.finditer(readme))
         said = [match for match in found if not denied(readme, match.start())]
         if found:
             facts.append(Fact(field, "yes" if said else "no", _line_of(readme, (said or found)[0])))
-    ways = {match[1]: _line_of(readme, match) for match in reversed([*INSTALLS.finditer(readme)])}
+    own = [one for one in INSTALLS.finditer(readme) if _installs(readme, one, product)]
+    ways = {match[1]: _line_of(readme, match) for match in reversed(own)}
     if ways:
         first = list(reversed(ways.items()))
         facts.append(Fact("install", ", ".join(way for way, _ in first), first[0][1]))
     return facts
 
 
+def _installs(readme: str, match: re.Match[str], product: str) -> bool:
+    """Whether it is the product that is installed, not a tool to build it with: the command names it,
+    or starts all that stands in its own file."""
+    command = _COMMAND.match(readme, match.start())
+    named = command is not None and product.lower() in command[0].lower()
+    return named or match[1] == "docker compose up"
+
+
 def _line_of(text: str, match: re.Match[str], most: int = 120) -> str:
-    """The words around it, of its own line."""
+    """The words around it, of its own line; cut between words."""
     start = text.rfind("\n", 0, match.start()) + 1
     end = text.find("\n", match.end())
     line_end = len(text) if end < 0 else end
-    start = max(start, match.start() - most // 2)
+    if start < match.start() - most // 2:
+        start = match.start() - most // 2
+        start += (re.search(r"\s|$", text[start : match.start()]) or match).start()
     return text[start : min(line_end, start + most)].strip()

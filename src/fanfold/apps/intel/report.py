@@ -7,22 +7,18 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
-SHOWN = ("licence", "language", "since", "last_active", "commits", "releases", "latest_release")
-OFFERED = ("docker", "kubernetes", "managed_cloud", "install")
-HEADINGS = {
-    "last_active": "data end", "latest_release": "latest tag", "managed_cloud": "hosted",
-    "releases": "tags",
-}  # fmt: skip
-NUMBERS = ("commits", "releases")
+SHOWN = ("licence", "language", "since", "data_end", "commits", "tags", "latest_tag")
+OFFERED = ("docker", "kubernetes", "hosted", "install")
+NUMBERS = ("commits", "tags")
 WIDE = 98
 INSTALL = 44  # characters of the commands on the first page; all of them are in matrix.csv
 MORE = "<!-- more -->"
 HOW = (
     "Every value is quoted from the product's own files, and a gate checked each quote word for word; "
-    'the quotes are below. "not stated": the material is silent, which does not mean no. "data end": '
-    "the last year with commits in the snapshot, not the end of the product. The material (READMEs and "
-    "git) has no prices and no independent view of strengths and weaknesses, so none are compared. The "
-    "readers of `roster.yaml` are rules, not language models."
+    'the quotes are below. "yes": the README speaks of it; "not stated": it is silent, which does not '
+    'mean no. "data end": the last year with commits in the snapshot, not the end of the product. The '
+    "material (READMEs and git) has no prices and no independent view of strengths and weaknesses, so "
+    "none are compared. The readers of `roster.yaml` are rules, not language models."
 )
 
 
@@ -57,7 +53,7 @@ def _missing(missing: list[dict[str, str]]) -> list[str]:
 
 def _table(rows: list[dict[str, str]], fields: tuple[str, ...]) -> Iterator[str]:
     """Columns of one width each, so that it can be read as a text too; numbers to the right."""
-    head = ["product", *(HEADINGS.get(field, field) for field in fields)]
+    head = ["product", *(field.replace("_", " ") for field in fields)]
     cells = [[row["product"], *(_cell(field, row[field]) for field in fields)] for row in rows]
     wide = [max(len(row[n]) for row in [head, *cells]) for n in range(len(head))]
     right = [field in NUMBERS for field in ("product", *fields)]
@@ -90,5 +86,4 @@ def _evidence(facts: list[dict[str, str]]) -> Iterator[str]:
         yield from ("", f"### {product}", "")
         for fact in own:
             quote = " ".join(fact["evidence"].split()).replace("`", "'")
-            name = HEADINGS.get(fact["field"], fact["field"])
-            yield f"- {name}: **{fact['value']}**, from `{quote}`"
+            yield f"- {fact['field'].replace('_', ' ')}: **{fact['value']}**, from `{quote}`"

@@ -19,8 +19,10 @@ from random import Random
 from typing import Any, NamedTuple
 
 import aspects
+import reading
 import sentiment
 from halves import HERE, LABELS, Sentence, fits, label_of, reviews, sentences
+from measure import as_review, aspect_counts, spoken
 from words import clauses, singular
 
 SEED = 20
@@ -275,13 +277,31 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=HERE / "weights")
     asked = parser.parse_args()
     asked.to.mkdir(parents=True, exist_ok=True)
-    _write(asked.to / "sentiment.json", fit_sentiment, [
-        row for row in reviews(asked.data) if fits(row["id"])
-    ])  # fmt: skip
+    rows, labelled = reviews(asked.data), sentences(asked.data)
+    _write(asked.to / "sentiment.json", fit_sentiment, [row for row in rows if fits(row["id"])])
     sentiment.FILE = asked.to / "sentiment.json"  # the aspects look at its opinions
-    labelled = [row for row in sentences(asked.data) if fits(row.id)]
-    if labelled:  # else the aspects stay as they are
-        _write(asked.to / "aspects.json", fit_aspects, labelled)
+    known = [row for row in labelled if fits(row.id)]
+    if known:  # else the aspects stay as they are
+        _write(asked.to / "aspects.json", fit_aspects, known)
+        aspects.FILE = asked.to / "aspects.json"
+    file = asked.to / "measured.json"
+    before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    file.write_text(json.dumps(before | measured(rows, labelled)) + "\n", encoding="utf-8")
+
+
+def measured(rows: list[dict[str, str]], labelled: list[Sentence]) -> dict[str, list[int]]:
+    """What the report says of the weights, counted on the other half: reviews that are judged as their
+    stars say; words that are aspects indeed; aspects that are praised or criticised as people said."""
+    others = [row for row in rows if not fits(row["id"])]
+    read = reading.read({"items": others})["reviews"]
+    right = sum(one["sentiment"] == label_of(row) for one, row in zip(read, others, strict=True))
+    found = {"sentiment": [right, len(others)]}
+    unseen = [row for row in labelled if not fits(row.id)]
+    if unseen:
+        heard = spoken(reading.read({"items": [as_review(*one) for one in enumerate(unseen)]}))
+        counts = aspect_counts([(heard[str(n)], one) for n, one in enumerate(unseen)])
+        found |= {"aspects": [counts.right, counts.found], "signs": [counts.signs, counts.met]}
+    return found
 
 
 def _write(file: Path, fit: Callable[[Any], dict[str, Any]], rows: list[Any]) -> None:

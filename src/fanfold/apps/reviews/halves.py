@@ -7,8 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tables import BadData, is_there, records, rows
 from words import singular, words
+
+from fanfold import FanfoldError, read_items
 
 HERE = Path(__file__).parent
 STARS = frozenset(f"{stars}{end}" for stars in range(1, 6) for end in ("", ".0"))
@@ -32,10 +33,10 @@ def fits(id: str) -> bool:
 def reviews(data: Path) -> list[dict[str, str]]:
     """All of them, with the stars that were given; title and department may be missing."""
     file = _file(data, "reviews_clothing", "reviews.csv")
-    found = rows(file, "id", "text", "rating")
+    found = list(read_items(file, "id", "text", "rating"))
     for row in found:
         if row["rating"] not in STARS:
-            raise BadData(f"{file}: {row['id']}: rating {row['rating']!r}; 1 to 5 is expected")
+            raise FanfoldError(f"{file}: {row['id']}: rating {row['rating']!r}; 1 to 5 is expected")
     return found
 
 
@@ -48,17 +49,21 @@ def label_of(review: dict[str, str]) -> str:
 def sentences(data: Path) -> list[Sentence]:
     """None where the folder has no such file."""
     file = _file(data, "reviews_aspects", "aspect_sentences.jsonl")
-    return list(_sentences(file)) if is_there(file) else []
+    return list(_sentences(file)) if _is_there(file) else []
 
 
 def _file(data: Path, folder: str, name: str) -> Path:
     """In the folder itself, or in one below it."""
     below = data / folder / name
-    return below if is_there(below) else data / name
+    return below if _is_there(below) else data / name
+
+
+def _is_there(file: Path) -> bool:
+    return file.exists() or file.with_name(f"{file.name}.gz").exists()
 
 
 def _sentences(file: Path) -> Iterator[Sentence]:
-    for record in records(file, "product", "review", "text", "aspects"):
+    for record in read_items(file, "product", "review", "text", "aspects"):
         id = f"{record['product']}/{record['review']}"
         yield Sentence(id, words(record["text"]), dict(_named(record["aspects"])))
 

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Any
 
-from tables import rows
+from fanfold import FanfoldError, read_items
 
 REVIEWS = Path(__file__).parent / "data" / "reviews.csv"  # the plan's input, packed or not
 LABELS = ("positive", "neutral", "negative")
 NOT_JUDGED = "not judged"
 FEW = 100  # reviews of a department from which its rate is compared
-FIRST = 12  # aspects that the report begins with
+FIRST = 12  # complaints that the report begins with
+ASPECTS = 8  # aspects
+QUOTE = 260  # characters of them
 QUOTED = 3  # complaints that are shown in a customer's words there
 MOST = 40  # aspects of which all ids are listed
 WIDE = 98  # columns of a terminal
 MORE = "<!-- more -->"  # `fanfold demo` prints what stands before this line
 LEAST = 5  # reviews behind an aspect that findings.json has; summary.json has all
 STARS = "Stars are what the words suggest, not what the customer gave."
-WEIGHTS = "No language model: README.md has their score."
+MEASURED = (
+    Path(__file__).parent / "weights" / "measured.json"
+)  # by fit.py, on what was not fitted on
 
 Given = dict[str, Any]
 Rows = dict[str, dict[str, str]]
@@ -51,17 +57,23 @@ def _record(kind: str, name: str, ids: list[str], rows: Rows) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _rows() -> Rows:
-    return {
+def _rows(given: Given) -> Rows:
+    """The plan's input again: what was read has ids only."""
+    found = {
         row["id"]: {name: row.get(name) or "" for name in ("department", "title", "text")}
-        for row in rows(REVIEWS, "id")
+        for row in read_items(REVIEWS, "id")
     }
+    for one in given["steps"]["reading"]["reviews"]:
+        if one["id"] not in found:
+            what = f"{REVIEWS.name} has no review {one['id']}"
+            raise FanfoldError(f"{what}: REVIEWS in report.py must name the plan's input")
+    return found
 
 
 def _read_rows(given: Given) -> Rows:
     """Those that rates are of: read and judged."""
     judged = [one["id"] for one in given["steps"]["reading"]["reviews"] if _judged(one)]
-    every = _rows()
+    every = _rows(given)
     return {id: every[id] for id in judged if id in every} or every
 
 
@@ -74,7 +86,7 @@ def _judged(review: dict[str, Any]) -> bool:
 
 def told(given: Given) -> str:
     """The report, as Markdown."""
-    read, rows, found = given["steps"]["reading"], _rows(), findings(given)
+    read, rows, found = given["steps"]["reading"], _rows(given), findings(given)
     complaints = [one for one in found if one["kind"] == "complaint"]
     aspects = [one for one in found if one["kind"] == "aspect"]
     stars = {review["id"]: review["stars"] or 0.0 for review in read["reviews"]}
@@ -83,7 +95,7 @@ def told(given: Given) -> str:
     lines += [
         "## What they speak about",
         "",
-        *_aspects(aspects[:FIRST]),
+        *_aspects(aspects[:ASPECTS]),
         "",
         "## In their words",
         "",
@@ -108,8 +120,23 @@ def _head(read: Given, rows: Rows) -> Iterator[str]:
         named = ", ".join(silent[:8]) + (f" and {len(silent) - 8:,} more" if silent[8:] else "")
         said = f"{len(silent):,} are not judged, no words or another language: {named}. No rate counts them."
         yield from wrap(said, WIDE)
-    by = read["by"]
-    yield from wrap(f"Read by {by}. {WEIGHTS if 'weights' in by else ''} {STARS}", WIDE)
+    yield from wrap(f"Read by {read['by']}. {STARS}", WIDE)
+    if "weights" in read["by"]:
+        yield from wrap(_how_right(), WIDE)
+
+
+@cache
+def _how_right() -> str:
+    counts = json.loads(MEASURED.read_text(encoding="utf-8"))
+    judged, aspects, signs = (
+        f"{right / of:.0%}"
+        for right, of in (counts[one] for one in ("sentiment", "aspects", "signs"))
+    )
+    return (
+        f"On reviews that these were not made with, {judged} are judged as their stars say. Aspects are "
+        f"less sure: people had marked {aspects} of those that were found, and praise or blame is right in "
+        f"{signs} (sentences about electronics). Nobody has checked the complaints."
+    )
 
 
 def _departments(read: Given, rows: Rows) -> Iterator[str]:
@@ -153,24 +180,27 @@ def _complaints(found: list[dict[str, Any]], rows: Rows) -> Iterator[str]:
 
 
 def _aspects(found: list[dict[str, Any]]) -> Iterator[str]:
-    yield "| aspect     | reviews |  rate | praised | criticised | criticised of both |"
-    yield "|------------|--------:|------:|--------:|-----------:|-------------------:|"
+    yield "| aspect     | reviews |  rate | praised | criticised | blame |"
+    yield "|------------|--------:|------:|--------:|-----------:|------:|"
     for one in found:
         both = max(1, one["praised"] + one["criticised"])
         yield (
             f"| {one['name']:10} | {one['reviews']:7,} | {one['share']:5.1%} | {one['praised']:7,} "
-            f"| {one['criticised']:10,} | {one['criticised'] / both:18.0%} |"
+            f"| {one['criticised']:10,} | {one['criticised'] / both:5.0%} |"
         )
 
 
 def _quotes(complaints: list[dict[str, Any]], stars: dict[str, float], rows: Rows) -> Iterator[str]:
-    """For each of the first complaints a review that is about it and little else, and not content."""
+    """For each of the first complaints a review that is about it and little else, short enough to be
+    shown whole, and not content."""
     many = Counter(id for one in complaints for id in one["ids"])
     for one in complaints[:QUOTED]:
-        id = min(one["ids"], key=lambda id: (many[id], stars.get(id, 5.0), id))
-        text = shorten(
-            ": ".join(filter(None, (rows[id]["title"], rows[id]["text"]))), 260, placeholder=" […]"
-        )
+        said = {
+            id: ": ".join(filter(None, (rows[id]["title"], rows[id]["text"]))) for id in one["ids"]
+        }
+        order = ((len(said[id]) > QUOTE, many[id], stars.get(id, 5.0), id) for id in said)
+        id = min(order)[-1]
+        text = shorten(said[id], QUOTE, placeholder=" […]")
         yield from wrap(f"- **{one['name']}** [{id}] {text}", WIDE, subsequent_indent="  ")
 
 

@@ -23,11 +23,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from aspects import usual
 from fit import macro_f1
 from halves import HERE, Sentence, fits, label_of, reviews, sentences
+from measure import as_review, aspect_counts, spoken
 from reading import label
-from tables import BadData
+
+from fanfold import FanfoldError
 
 DONE = (0, 1)  # exit codes of a run that came to its end
 FEW = 30  # reviews of a department from which its mean is compared
@@ -43,13 +44,13 @@ def main() -> None:
     asked = parser.parse_args()
     rows, labelled = reviews(asked.data), sentences(asked.data)
     if not rows:
-        raise BadData(f"{asked.data / 'reviews.csv'}: there is no review")
+        raise FanfoldError(f"{asked.data / 'reviews.csv'}: there is no review")
     with tempfile.TemporaryDirectory(prefix="fanfold-score-") as name:
         app = Path(name) / "reviews"
         shutil.copytree(HERE, app, ignore=shutil.ignore_patterns("data", "__pycache__", ".fanfold"))
         receipt = run(app, rows)
         read = _json(app / "summary.json")
-        run(app, [_as_review(n, one) for n, one in enumerate(labelled)])
+        run(app, [as_review(n, one) for n, one in enumerate(labelled)])
         found = {
             "app": "reviews",
             "data": {"reviews": len(rows), "sentences": len(labelled)},
@@ -83,10 +84,6 @@ def run(app: Path, rows: Rows, plan: str = "plan.yaml", *more: str) -> dict[str,
     return receipt
 
 
-def _as_review(n: int, one: Sentence) -> dict[str, str]:
-    return {"id": str(n), "text": " ".join(one.said) or "."}
-
-
 def _json(file: Path) -> Any:
     return json.loads(file.read_text(encoding="utf-8"))
 
@@ -96,12 +93,12 @@ def _json(file: Path) -> Any:
 
 def _halves(rows: Rows, labelled: list[Sentence], read: Any, heard: Any) -> dict[str, Any]:
     said = {review["id"]: review for review in read["reviews"]}
-    spoken = _spoken(heard)
+    heard_in = spoken(heard)
     numbered = list(enumerate(labelled))
     found = {}
     for name, wanted in (("all", (True, False)), ("fitting", (True,)), ("reporting", (False,))):
         own = [row for row in rows if fits(row["id"]) in wanted]
-        about = [(spoken[str(n)], one) for n, one in numbered if fits(one.id) in wanted]
+        about = [(heard_in[str(n)], one) for n, one in numbered if fits(one.id) in wanted]
         found[name] = _sentiment(own, said) | (_aspects(about) if labelled else {})
     detail = _departments([row for row in rows if not fits(row["id"])], said)
     return found | {"detail": detail}
@@ -151,41 +148,13 @@ def _departments(rows: Rows, said: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-def _spoken(heard: Any) -> dict[str, dict[str, int]]:
-    """What the plan found in each sentence, with the sign of the opinion."""
-    found: dict[str, dict[str, int]] = defaultdict(dict)
-    for one in heard["aspects"]:
-        for id in one["praised"]:
-            found[id][one["aspect"]] = 1
-        for id in one["criticised"]:
-            found[id][one["aspect"]] = -1
-    return found
-
-
 def _aspects(about: list[tuple[dict[str, int], Sentence]]) -> dict[str, float]:
-    """Two names are one aspect if all words of the shorter are in the longer: `battery` and `battery
-    life`. Words for the same thing go under one name on both sides."""
-    right = taken = met = there = signs = agreed = 0
-    for found, one in about:
-        truth = {usual(name): sign for name, sign in one.aspects.items()}
-        right += sum(any(_same(name, other) for other in truth) for name in found)
-        taken += len(found)
-        there += len(truth)
-        for name, sign in truth.items():
-            pair = [found[other] for other in found if _same(name, other)]
-            met += bool(pair)
-            signs += bool(pair)
-            agreed += bool(pair) and pair[0] == sign
+    counts = aspect_counts(about)
     return {
-        "aspect_precision": round(right / max(1, taken), 4),
-        "aspect_recall": round(met / max(1, there), 4),
-        "aspect_sign": round(agreed / max(1, signs), 4),
+        "aspect_precision": round(counts.right / max(1, counts.found), 4),
+        "aspect_recall": round(counts.met / max(1, counts.there), 4),
+        "aspect_sign": round(counts.signs / max(1, counts.met), 4),
     }
-
-
-def _same(one: str, two: str) -> bool:
-    first, second = set(one.split()), set(two.split())
-    return first <= second or second <= first
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -227,6 +196,6 @@ def _right(truth: list[str], rows: Rows, app: Path) -> list[bool]:
 if __name__ == "__main__":
     try:
         main()
-    except BadData as error:
+    except FanfoldError as error:
         print(f"score.py: {error}", file=sys.stderr)
         sys.exit(2)

@@ -17,7 +17,7 @@ from fanfold.faces.cli.options import options_of, outside_option, overriding
 from fanfold.faces.cli.store import store_option
 from fanfold.observe.script import run_sync
 from fanfold.plans.prepare import Job, prepare
-from fanfold.tune.choose import Goal
+from fanfold.tune.choose import Goal, checked_halves
 from fanfold.tune.choose import tune as tuned
 from fanfold.tune.drift import DriftOptions, watch_fields
 from fanfold.tune.replies import read_replies, replies_table
@@ -80,7 +80,7 @@ def tune(source: str, **given: Any) -> int:
     and member: item, member, answer, truth (or right), usd, seconds, and asks nobody. Half of the
     items chooses, the other half reports."""
     goal = _goal(given)
-    files = {name: given.pop(name) for name in ("out", "learned", "table", "picture")}
+    files = {name: given.pop(name) for name in ("table", "picture", "out", "learned")}
     as_json = given.pop("as_json")
     about = SampleOptions(**{name: given.pop(name) for name in SampleOptions.__struct_fields__})
     drift = DriftOptions(*(given.pop(name) for name in DriftOptions.__struct_fields__))
@@ -89,8 +89,10 @@ def tune(source: str, **given: Any) -> int:
     else:
         job = prepare(source, options_of(given))
         _check_place(files["out"], job)
-        sample = sample_of(job, about)
+        sample = sample_of(job, about, kept=(goal.as_good_as or "", drift.reference))
         drift.check(sample)
+        goal.check(sample.asked(sample.sizes))
+        checked_halves(sample.items)
         try:
             asked = run_sync(ask_about(sample, job))
         except RunStopped as stopped:
@@ -105,12 +107,12 @@ def tune(source: str, **given: Any) -> int:
     if job is not None:
         watch = watch_fields(drift, asked, found, goal, Path(job.stored.plan.folder))
         texts["out"] = lambda: tuned_plan(job, asked, found, advice(found, goal), watch)
-    _write(files, texts)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
-        return 0
-    width = max(80, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))
-    click.echo("\n".join([*asked_text(asked), tuning_text(found, goal, width)]))
+    else:
+        width = max(80, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))
+        click.echo("\n".join([*asked_text(asked), tuning_text(found, goal, width)]))
+    _write(files, texts)
     return 0
 
 
