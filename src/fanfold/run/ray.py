@@ -177,6 +177,9 @@ class RayClient:
         if actor is not None:
             self._ray.kill(actor)
 
+    def leave(self, why: str) -> None:
+        """Ray does not say which tasks have begun."""
+
     def end_agents(self, message: str, item: str) -> None:
         for id, actor in self._actors.values():
             if item in ("", id):
