@@ -108,6 +108,23 @@ def test_a_cancelled_ask_is_withdrawn_or_stopped_by_its_worker(place: str) -> No
     tried(test, place)
 
 
+def test_what_is_taken_back_nobody_takes_and_what_a_worker_has_goes_on(place: str) -> None:
+    """Asked again, the answer is the same: a connection may have been lost in between."""
+
+    async def test(run: AnyQueue, worker: AnyQueue) -> None:
+        await run.put([asked("a")])
+        assert await worker.take(MEMBERS, (), 8) == [held("a")]
+        await run.put([asked("b")])
+        assert await run.withdraw(["a", "b", "c"]) == ["b"]
+        assert await run.withdraw(["a", "b", "c"]) == ["b"]
+        assert await worker.to_stop() == {}
+        assert await worker.take(MEMBERS, (), 8) == []
+        await worker.report([("a", b"1")])
+        assert await run.answers(()) == [("a", b"1")]
+
+    tried(test, place)
+
+
 def test_what_is_known_as_never_put_in_can_not_be_put_in_later(place: str) -> None:
     """So a resumed run may give its money back, though the process before it only seemed dead."""
 

@@ -101,10 +101,12 @@ def test_who_takes_part_is_on_record_until_the_run_is_closed(backend: Backend) -
         await store.write(JoinRun(1, "b", "a"))
         await store.write(NoteShare(1, "b", False, b'{"a": 1}', b"[]"))
         seen = [(one.session, one.wants, one.stop, one.counts) for one in store.read.sharers(1)]
+        await store.write(JoinRun(1, "s", "a"))
+        await store.write(LeaveRun(1, ("s",)))
         open_batch, status = store.read.division(1), store.read.led_by(1)
         await store.write(ReopenRun(1, "c", b"{}", "a", shared=True))
         assert (store.read.division(1), store.read.led_by(1)) == (None, ("running", "c"))
-        still = [(one.session, one.low, one.high) for one in store.read.sharers(1)]
+        still = [(one.session, one.gone, one.low, one.high) for one in store.read.sharers(1)]
         await store.write(
             CloseRun(run=1, status="complete", reason=None, at=1.0, active=1.0, result=None)
         )
@@ -114,7 +116,11 @@ def test_who_takes_part_is_on_record_until_the_run_is_closed(backend: Backend) -
     seen, opened, status, still, after = within(backend, act)
     assert seen == [("a", True, b"", b""), ("b", False, b'{"a": 1}', b"[]")]
     assert (opened, status) == (("a", 100), ("running", "a"))
-    assert still == [("a", 0, WHOLE), ("b", 0, 0), ("c", 0, 0)], "until somebody finds them dead"
+    assert still == [
+        ("a", False, 0, WHOLE), ("b", False, 0, 0),  # until somebody finds them dead
+        ("s", True, 0, 0),  # it may stand by to take part again
+        ("c", False, 0, 0),
+    ]  # fmt: skip
     assert after == []
 
 

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -22,11 +23,13 @@ from tests import postgres
 from tests.flow.children import Child, child, finished
 from tests.flow.crash_child import PRICE, Job, Told
 from tests.flow.proxy import Proxy
+from tests.flow.share_processes import all_answered
 from tests.flow.simulation import outcomes
 from tests.postgres import PostgresServer
 from tests.waiting import wait_until
 
 ITEMS = 200
+DIRECTIONS = ("to_server", "from_server", "both")
 CUT = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'fanfold'"
 
 
@@ -133,7 +136,7 @@ def test_connections_that_are_cut_again_and_again_lose_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("direction", ["to_server", "from_server", "both"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_network_that_swallows_what_is_sent_loses_nothing(
     database: PostgresServer, model: RunningServer, tmp_path: Path, direction: str
 ) -> None:
@@ -146,6 +149,30 @@ def test_a_network_that_swallows_what_is_sent_loses_nothing(
         proxy.drop()
         complete(finished(running), model, work)
     assert counts(model, work) == [1] * ITEMS
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("what", "seconds"),
+    [("crash", 60), *((way, many) for way in DIRECTIONS for many in (5, 30, 120))],
+)
+def test_two_minutes_without_the_database_pause_a_run_and_cost_nothing(
+    database: PostgresServer, tmp_path: Path, what: str, seconds: int
+) -> None:
+    """64 calls at once, which are answered meanwhile. The server is down, or nothing passes in one
+    direction or in both."""
+    held = threaded_server(tmp_path / "books.jsonl", price=PRICE, latency_ms=3_600_000.0)
+    with Proxy(database.port) as proxy, held as model:
+        work = job(database.place(port=proxy.port), model, tmp_path)
+        running = child(work)
+        wait_until(lambda: model.totals().in_flight == work.concurrency)
+        (database.kill if what == "crash" else partial(proxy.hold, what))()
+        with all_answered(model):
+            assert not running.told.poll(seconds), "it waits"
+            assert asked(model, work) <= 2 * work.concurrency, "but for what was claimed before"
+            (database.start if what == "crash" else proxy.mend)()
+            complete(finished(running), model, work)
+        assert counts(model, work) == [1] * ITEMS
 
 
 @pytest.mark.slow
@@ -204,7 +231,6 @@ def contents(database: PostgresServer, schema: str) -> list[object]:
 
 SHORT, USUAL = 6, 180  # seconds of a lease
 FAULTS = ("crash", "cut", "hold", "drop", "stop", "kill")
-DIRECTIONS = ("to_server", "from_server", "both")
 
 
 class Faults:

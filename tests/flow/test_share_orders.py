@@ -3,13 +3,22 @@ goes on from there."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from fanfold.clock import RealClock
+from fanfold.faces.cli.shares import perform_shared
+from fanfold.journal.opening import look, open_store
+from fanfold.plans.execute import Audience
+from fanfold.plans.prepare import Job, Options, prepare
+from fanfold.run.loop import run_sync
+from fanfold.run.orders import NewOrder, give_by, is_under_way
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import Ended, fanfold
 from tests.faces.project import PRICE
@@ -92,6 +101,38 @@ def test_kill_ends_all_processes(together: Together) -> None:
     assert together.rows.ask("select count(*) from attempts where state = 'started'") == [(0,)]
 
 
+def test_a_run_is_under_way_while_another_process_is_about_to_lead_it(together: Together) -> None:
+    """When the one that led is dead and the next one has not begun: an order is given, and waits."""
+    (lead,) = together.start(1)
+    wait_until(lambda: len(together.rows.sharers()) == 1)
+    said = list[tuple[str, bool]]()
+
+    def instead(job: Job, around: object) -> int:
+        """What a process does that is to lead from now on."""
+        assert job.record is not None
+        with closing(open_store(together.place)) as store:
+            new = NewOrder("a test", "pause", within=0.0)
+            order = run_sync(give_by(RealClock(), store, job.record, new))
+            said.append((order.state, is_under_way(store, job.record.no)))
+        return 0
+
+    def end_the_one_that_leads() -> None:
+        wait_until(lambda: len(together.rows.joined()) == 2)
+        lead.kill()
+        while_answering(together.model, lambda: said)
+
+    thread = threading.Thread(target=end_the_one_that_leads)
+    thread.start()
+    options = Options(store=together.place, shares=1, allow_paid=True)
+    job = prepare(str(together.folder / "plan.yaml"), options)
+    audience = Audience(lambda run: nullcontext())
+    assert perform_shared(job, instead, audience, {}) == 0
+    thread.join()
+    assert said == [("given", True)]
+    with closing(look(together.place)) as view:
+        assert not is_under_way(view, 1), "nobody is left"
+
+
 @pytest.mark.slow
 def test_whoever_leads_next_carries_out_what_was_ordered(together: Together) -> None:
     """An order to a run whose leader has just died is for the one that takes over; a run that is paused
@@ -101,8 +142,8 @@ def test_whoever_leads_next_carries_out_what_was_ordered(together: Together) -> 
     order(together, "set", "talk", "budget=90")
     together.process_of(sessions[0]).kill()
     together.answering(lambda: order(together, "pause", "talk"))
-    while_answering(together.model, lambda: together.rows.lead() != sessions[0])
-    wait_until(lambda: status(together)["status"] == "paused")
+    assert together.rows.lead() != sessions[0]
+    assert status(together)["status"] == "paused"
     sent = idle(together.model)
     second = together.rows.lead()
     together.process_of(second).kill()

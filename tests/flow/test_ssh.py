@@ -16,6 +16,7 @@ from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import Ended, fanfold, started
 from tests.faces.project import MEMBER, PRICE, write_items, write_project
+from tests.flow.share_processes import all_answered
 from tests.sshd import SshServer, sshd
 from tests.waiting import wait_until
 
@@ -104,6 +105,29 @@ def test_connections_that_are_cut_cost_nothing_twice_and_lose_nothing(
     assert list(machines.asked().values()) == [1] * items
     bill = sum(entry.cost for entry in model.books().asked)
     assert dollars(bill) == pytest.approx(receipt["cost_usd"])
+    machines.none_left()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_stopped_sends_nothing_more_to_a_host(
+    host: SshServer, tmp_path: Path
+) -> None:
+    """What it has comes to its end; what waits for a slot was not sent, and is asked later."""
+    held = threaded_server(tmp_path / "held.jsonl", price=PRICE, latency_ms=3_600_000.0)
+    with held as model:
+        machines = Machines(host, model, tmp_path, 30)
+        with started(machines.run, "run", "plan.yaml", "--json", "--allow-paid") as run:
+            run.until(lambda: model.totals().in_flight == 8)
+            run.send(signal.SIGINT)
+            run.until_it_says("waiting for them")
+            model.release()
+            paused = run.end()
+        with all_answered(model):
+            ended = fanfold(machines.run, "resume", "talk", "--json")
+        assert list(machines.asked().values()) == [1] * 30
+    receipt = paused.receipt
+    assert (paused.code, receipt["passed"], receipt["calls"], receipt["in_doubt"]) == (4, 8, 8, 0)
+    assert (ended.code, ended.receipt["passed"]) == (0, 30)
     machines.none_left()
 
 

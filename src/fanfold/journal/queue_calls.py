@@ -47,6 +47,10 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
+class Withdraw(msgspec.Struct, frozen=True, tag=True):
+    spans: tuple[str, ...]
+
+
 class HeldBy(msgspec.Struct, frozen=True, tag=True):
     pass
 
@@ -93,14 +97,14 @@ class Alive(msgspec.Struct, frozen=True, tag=True):
 
 
 Call: TypeAlias = (
-    Rejoin | Put | Own | Answers | Forget | Cancel | HeldBy | Dead | HasTrace | Shown | Lacking | Bring
-    | Content | GiveMessage | State | Alive
+    Rejoin | Put | Own | Answers | Forget | Cancel | Withdraw | HeldBy | Dead | HasTrace | Shown | Lacking
+    | Bring | Content | GiveMessage | State | Alive
 )  # fmt: skip
 RETURNS: dict[type[Call], Any] = {
     Rejoin: None, Put: frozenset[str], Own: None, Answers: list[tuple[str, bytes]], Forget: None,
-    Cancel: list[str], HeldBy: dict[str, list[str]], Dead: set[str], HasTrace: bool, Shown: list[FilePiece],
-    Lacking: list[str], Bring: None, Content: bytes | None, GiveMessage: MessageState, State: QueueState,
-    Alive: None,
+    Cancel: list[str], Withdraw: list[str], HeldBy: dict[str, list[str]], Dead: set[str], HasTrace: bool,
+    Shown: list[FilePiece], Lacking: list[str], Bring: None, Content: bytes | None, GiveMessage: MessageState,
+    State: QueueState, Alive: None,
 }  # fmt: skip
 
 
@@ -178,6 +182,8 @@ async def carry_out(queue: FolderQueue, call: Call) -> Any:
             return await queue.forget(spans)
         case Cancel(spans, message):
             return await queue.cancel(spans, message)
+        case Withdraw(spans):
+            return await queue.withdraw(spans)
         case HeldBy():
             return await queue.held_by()
         case Dead(workers):

@@ -17,7 +17,7 @@ from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_t
 from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars, nanos
 from fanfold.run.inherited import USUAL, store_words
-from fanfold.run.orders import held
+from fanfold.run.orders import has_process, held
 from fanfold.run.receipt import receipt
 from fanfold.run.shares import SharingProcess, taking_part
 from fanfold.work.ask import Usage
@@ -91,7 +91,7 @@ def summarize(
     """Look at a run. `now` is the clock's time, for what is still running. With `sent`, attempts that
     were claimed ahead and not sent yet are not counted. `timed`: as of `receipt`."""
     processes = taking_part(read, run, alive) if run.status == "running" else ()
-    lives = run.status == "running" and (alive(run.session) or bool(processes))
+    lives = run.status == "running" and has_process(read, run.no, run.session, alive)
     crashed = run.status == "running" and not lives
     unsent = _unsent(read, run, sent)
     under_way, in_doubt = read.unsettled(run.no, "started"), read.unsettled(run.no, "in_doubt")

@@ -23,6 +23,7 @@ from fanfold.observe.detail import ids_text
 from fanfold.observe.status import MemberAccount, Shown, accounts
 from fanfold.observe.table import cut, one_line
 from fanfold.price import dollars
+from fanfold.run.orders import has_process
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES
 
@@ -138,7 +139,9 @@ class _TreeBuilder:
             for child in found
         )
         below = (*children, *(child for node in nodes for child in node.children))
-        dead = record.status == "running" and not self._alive(record.session)
+        dead = record.status == "running" and not has_process(
+            self._read, no, record.session, self._alive
+        )
         return RunNode(
             record, "crashed" if dead else record.status, _tally(self._read, no), own,
             sum((child.whole for child in below), own), steps, children,

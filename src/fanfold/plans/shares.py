@@ -12,7 +12,7 @@ from fanfold.errors import BadInput, RunStopped, StoreUnavailable
 from fanfold.journal.contract import Store, StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.opening import exists, look, open_store, outlives_process
-from fanfold.journal.shares import DividedBatch, JoinRun
+from fanfold.journal.shares import DividedBatch, JoinRun, LeaveRun
 from fanfold.plans.carry import PlanState
 from fanfold.plans.execute import Audience, chooser_of, input_of, members_of, settings_of
 from fanfold.plans.flow import leg
@@ -21,6 +21,7 @@ from fanfold.plans.output import Output
 from fanfold.plans.plan import Plan, askings, comparable
 from fanfold.plans.prepare import Job, stored_with
 from fanfold.run.inherited import store_words
+from fanfold.run.orders import is_under_way
 from fanfold.run.run import Run
 from fanfold.run.shares import LOOK
 from fanfold.work.budget import combined
@@ -86,7 +87,7 @@ def under_way(job: Job) -> Job | None:
     archive = look(job.options.store)
     try:
         record = archive.read.find(job.name if job.record is None else job.record.id)
-        if record is None or not _is_led(archive, record):
+        if record is None or not _is_shared(archive, record):
             return None
     finally:
         archive.close()
@@ -109,10 +110,10 @@ def other_budget(job: Job, record: RunRecord) -> str:
     return f"{record.name} is under way, and its budget stays as it is; to change it: {how}"
 
 
-def _is_led(archive: StoreView, record: RunRecord) -> bool:
-    if record.status != "running" or not archive.sessions.alive(record.session):
-        return False
-    return any(one.session == record.session for one in archive.read.sharers(record.no))
+def _is_shared(archive: StoreView, record: RunRecord) -> bool:
+    """It is under way, and not the run of one process."""
+    shared = any(one.session == record.session for one in archive.read.sharers(record.no))
+    return shared and is_under_way(archive, record.no)
 
 
 def _same(plan: Plan) -> Plan:
@@ -123,17 +124,50 @@ def _same(plan: Plan) -> Plan:
 # ── taking part ──────────────────────────────────────────────────────────────────────────────
 
 
-async def take_part(job: Job, audience: Audience) -> Ended:
-    """Carry out a part of a run that another process leads, until it ends or nobody leads it."""
+class Seat:
+    """The session of this process among those that carry out a run. It lives on while nobody leads, until
+    this process leads or takes part again: all that time the run is under way, and orders wait."""
+
+    def __init__(self) -> None:
+        self._held: tuple[Store, str] | None = None
+
+    async def take(self, journal: Store, run: int) -> str:
+        """On record, with no part in anything yet; what it held before ends only then."""
+        session = journal.sessions.enter()
+        before, self._held = self._held, (journal, session)
+        try:
+            await journal.write(JoinRun(run, session, journal.read.led_by(run)[1]))
+            await journal.write(LeaveRun(run, (session,)))
+        finally:
+            _let_go(before)
+        return session
+
+    def leave(self) -> None:
+        held, self._held = self._held, None
+        _let_go(held)
+
+    def __enter__(self) -> Seat:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
+
+def _let_go(held: tuple[Store, str] | None) -> None:
+    if held is not None:
+        journal, session = held
+        journal.sessions.leave(session)
+        journal.close()
+
+
+async def take_part(job: Job, audience: Audience, seat: Seat) -> Ended:
+    """Carry out a part of a run that another process leads, until it ends or nobody leads it. The seat is
+    kept then."""
     assert job.record is not None
     import_all(job.stored.plan)
     journal = open_store(job.options.store)
-    session = journal.sessions.enter()
-    try:
-        return await _Helper(journal, job, session, audience).until_it_ends()
-    finally:
-        journal.sessions.leave(session)
-        journal.close()
+    session = await seat.take(journal, job.record.no)
+    return await _Helper(journal, job, session, audience).until_it_ends()
 
 
 async def _leave(run: Run) -> None:

@@ -259,6 +259,7 @@ class Executors:
 
     def leave(self, why: str) -> None:
         self.batches.leave(why)
+        self._direct.leave(why)
 
     async def close(self) -> None:
         await self.batches.close()

@@ -68,6 +68,10 @@ class Executor(Protocol):
         """Take an ask back. False: it is sent already, or nobody knows."""
         ...
 
+    def leave(self, why: str) -> None:
+        """The run stops. What nobody has begun is taken back, and ends with NeverSubmitted."""
+        ...
+
     def end_agents(self, why: str, message: str, item: str = "") -> None:
         """End all agents at work, or those of an item, at the operator's order; their asks end with an
         error."""
@@ -134,6 +138,9 @@ class LocalExecutor:
 
     def withdraw(self, member: str, span: str) -> bool:
         return False
+
+    def leave(self, why: str) -> None:
+        """All that was asked here has begun."""
 
     def end_agents(self, why: str, message: str, item: str = "") -> None:
         for member in self._members.values():

@@ -15,6 +15,7 @@ from fanfold.journal.queue import WIRE, misfit
 from fanfold.run.queue_client import QueueClient
 from fanfold.run.ssh import SshQueue
 from fanfold.work.ask import Reply
+from fanfold.work.batch import NeverSubmitted
 from fanfold.work.member import Request, SshHosts, Tell, Traits
 
 
@@ -55,6 +56,7 @@ class HostGroup:
         self._opening: asyncio.Future[None] | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._on: dict[str, HostClient] = {}  # where an ask is, by its span
+        self._leaving = ""
 
     @property
     def identity(self) -> str:
@@ -84,7 +86,7 @@ class HostGroup:
 
     async def _free_host(self, traits: Traits) -> HostClient:
         """The one with the most free slots, which has one less then. Those who wait come in turn."""
-        while True:
+        while not self._leaving:
             troubles = {host: host.trouble(traits) for host in self._hosts.values()}
             fitting = [host for host, why in troubles.items() if not why]
             if not fitting:
@@ -100,6 +102,7 @@ class HostGroup:
             except asyncio.CancelledError:
                 self._wake_next()
                 raise
+        raise NeverSubmitted(self._leaving)
 
     def _freed(self, host: HostClient) -> None:
         """One that waits may go on; all of them, where a host is lost, since there may be none left."""
@@ -148,6 +151,14 @@ class HostGroup:
         host = self._on.pop(span, None)
         if host is not None:
             host.forget(span)
+
+    def leave(self, why: str) -> None:
+        """Those that wait for a slot are not sent."""
+        self._leaving = why
+        for host in self._hosts.values():
+            host.leave(why)
+        for _ in range(len(self._waiting)):
+            self._wake_next()
 
     def end_agents(self, message: str, item: str) -> None:
         for host in self._hosts.values():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -146,10 +147,14 @@ async def give_by(clock: Clock, store: Store, run: RunRecord, order: NewOrder) -
 
 
 def is_under_way(store: StoreView, run: int) -> bool:
-    """A process lives that carries it out, or that will take it over from the one that led it."""
+    """Whatever was known of it before."""
     status, lead = store.read.led_by(run)
-    sessions = [lead, *(one.session for one in store.read.sharers(run))]
-    return status == "running" and any(map(store.sessions.alive, sessions))
+    return status == "running" and has_process(store.read, run, lead, store.sessions.alive)
+
+
+def has_process(read: RunQuestions, run: int, lead: str, alive: Callable[[str], bool]) -> bool:
+    """One lives that carries it out, or that will take it over from the one that led it."""
+    return alive(lead) or any(alive(one.session) for one in read.sharers(run))
 
 
 def _has_reached_all(store: StoreView, order: OrderRecord) -> bool:

@@ -16,6 +16,7 @@ from fanfold.errors import InvalidReply, MemberError, StoreError, Terminal
 from fanfold.journal.queue import QueuedAsk, RunEnd
 from fanfold.members.agents.mirror import Mirror
 from fanfold.work.ask import Reply
+from fanfold.work.batch import NeverSubmitted
 from fanfold.work.file_pieces import FilePiece
 from fanfold.work.member import Event, Request, Tell, Traits
 from fanfold.work.wire import (
@@ -56,7 +57,7 @@ class QueueClient:
         self._handed: set[str] = set()  # answers that are given out, and not forgotten yet
         self._missed: dict[str, float] = {}  # workers that are dead, since when
         self._task: asyncio.Task[None] | None = None
-        self._closing = False
+        self._closing, self._leaving = False, ""
         self.broken: BaseException | None = None
 
     @property
@@ -151,6 +152,11 @@ class QueueClient:
     def forget(self, span: str) -> None:
         self._to_forget.append(span)
 
+    def leave(self, why: str) -> None:
+        """The run stops: what no worker has taken is taken back."""
+        self._leaving = why
+        self._changed.set()
+
     def end_agents(self, message: str, item: str) -> None:
         """Their workers end them, and report what they took."""
         wanted = (span for span, id in self._agents.items() if item in ("", id))
@@ -221,6 +227,9 @@ class QueueClient:
         if owned := self._to_own:
             self._to_own = []
             await self.queue.own(owned)
+        if self._leaving and self._waiting:
+            for span in await self.queue.withdraw(tuple(self._waiting)):
+                self._end(span, NeverSubmitted(self._leaving))
         if forgotten := self._to_forget:
             self._to_forget = []
             await self.queue.forget(forgotten)
@@ -256,9 +265,12 @@ class QueueClient:
                     )
 
     def _fail(self, span: str, why: str, lost: bool = False) -> None:
+        self._end(span, MemberError(why, lost=lost))
+
+    def _end(self, span: str, error: MemberError) -> None:
         waiting = self._waiting.get(span)
         if waiting is not None and not waiting.done():
-            waiting.set_exception(MemberError(why, lost=lost))
+            waiting.set_exception(error)
 
 
 def _put(mirrors: Mapping[str, Mirror], pieces: Sequence[FilePiece]) -> None:

@@ -8,10 +8,13 @@ whose actor lives. Tags are resources of nodes.
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from fanfold.errors import BadInput, MemberError, Terminal
 from fanfold.members.agents.mirror import Mirror
@@ -23,6 +26,7 @@ from fanfold.work.wire import contents_folder, decode_answer, encode_request
 SPACE = "fanfold"  # the namespace of actors
 LOOK = 2.0  # seconds between looks at an agent
 TRIES = 3  # to connect
+REACHED_WITHIN = 15.0  # seconds for a server to listen that is just starting
 A_TAG = 0.001  # of a resource is taken: it says where, not how much
 
 
@@ -32,6 +36,21 @@ def ray_module() -> Any:
     except ImportError:
         raise BadInput("a queue on Ray needs the extra `ray`: pip install 'fanfold[ray]'") from None
     return ray
+
+
+def _reach(address: SplitResult) -> None:
+    """Ray itself would wait for a server that is not there for a minute and a half. Raises OSError, or
+    ValueError for a port that is none."""
+    until = time.monotonic() + REACHED_WITHIN
+    while address.hostname is not None and address.port is not None:
+        try:
+            socket.create_connection((address.hostname, address.port), REACHED_WITHIN).close()
+        except ConnectionRefusedError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)
+        else:
+            return
 
 
 class RayClient:
@@ -57,17 +76,25 @@ class RayClient:
         again. An ask says why there is none."""
         address = self.identity if self.identity != "ray://auto" else "auto"
         given = {"namespace": SPACE, "log_to_driver": False, "logging_level": "error"}
+        try:
+            _reach(urlsplit(self.identity))
+        except (OSError, ValueError) as error:
+            self._no_connection(error)
+            return
         for _ in range(TRIES):
             try:
                 self._ray.init(address=address, **given)
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-                said = " ".join(str(error).split())[-200:]
-                self.trouble = f"{self.identity}: no connection to Ray: {said}"
+                self._no_connection(error)
                 with suppress(Exception):
                     self._ray.shutdown()
             else:
                 self.trouble = ""
                 return
+
+    def _no_connection(self, error: Exception) -> None:
+        said = " ".join(str(error).split())[-200:]
+        self.trouble = f"{self.identity}: no connection to Ray: {said}"
 
     # ── asks ──
 
@@ -149,6 +176,9 @@ class RayClient:
         _, actor = self._actors.pop(span, ("", None))
         if actor is not None:
             self._ray.kill(actor)
+
+    def leave(self, why: str) -> None:
+        """Ray does not say which tasks have begun."""
 
     def end_agents(self, message: str, item: str) -> None:
         for id, actor in self._actors.values():

@@ -52,6 +52,8 @@ class Remote(Protocol):
 
     def forget(self, span: str) -> None: ...
 
+    def leave(self, why: str) -> None: ...
+
     def end_agents(self, message: str, item: str) -> None: ...
 
     async def close(self) -> None: ...
@@ -145,6 +147,10 @@ class PlacedExecutor(LocalExecutor):
         if member not in self._placed:
             return await super().deliver(member, span, store, number, text)
         return await self._placed[member][1].deliver(span, number, text)
+
+    def leave(self, why: str) -> None:
+        for remote in self._remotes.values():
+            remote.leave(why)
 
     def end_agents(self, why: str, message: str, item: str = "") -> None:
         super().end_agents(why, message, item)

@@ -235,6 +235,10 @@ class SshQueue:
         found: list[str] = await self._call(calls.Cancel(tuple(spans), message))
         return found
 
+    async def withdraw(self, spans: Collection[str]) -> list[str]:
+        found: list[str] = await self._call(calls.Withdraw(tuple(spans)))
+        return found
+
     async def held_by(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = await self._call(calls.HeldBy())
         return found

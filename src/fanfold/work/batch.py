@@ -192,6 +192,6 @@ class LeftInBatch(MemberError):
 
 
 class NeverSubmitted(MemberError):
-    """It is in no batch, and was not sent."""
+    """It is in no batch, no worker has it, and it was not sent."""
 
     cost = 0

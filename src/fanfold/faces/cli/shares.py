@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 
 import click
 import msgspec
@@ -16,7 +17,14 @@ from fanfold.errors import AlreadyRunning
 from fanfold.fleet.job import prepare_resume
 from fanfold.plans.execute import Audience, Watch
 from fanfold.plans.prepare import Job
-from fanfold.plans.shares import LEFT, other_budget, refuse_undivided, take_part, under_way
+from fanfold.plans.shares import (
+    LEFT,
+    Seat,
+    other_budget,
+    refuse_undivided,
+    take_part,
+    under_way,
+)
 from fanfold.run.loop import on_ending_signals, run_sync, signal_text
 from fanfold.run.run import Run
 
@@ -44,7 +52,7 @@ def perform_shared(
     `joining`: only if it is under way. `codes`: the exit code for each status."""
     refuse_undivided(job)
     calls = None  # made as one that another one led
-    with _Children(job, ended=joining) as children:
+    with _Children(job, ended=joining) as children, Seat() as seat:
         for _ in range(TURNS):
             there, status = under_way(job), None
             if there is not None:
@@ -52,7 +60,7 @@ def perform_shared(
                 children.start(there.record.id)
                 if calls is None and (said := other_budget(job, there.record)):
                     audience.warn(said)
-                ended = run_sync(take_part(there, _listening(audience)))
+                ended = run_sync(take_part(there, _listening(audience), seat))
                 job, status, calls = there, ended.status, (calls or 0) + ended.calls
             if status is None and (joining or calls is not None):
                 job, status = _left_behind(job)
@@ -60,7 +68,7 @@ def perform_shared(
                 _say_ended(job, status, calls, audience)
                 return 0 if calls is None or status == LEFT else codes.get(status, KILLED)
             try:
-                return perform(job, around=children.beside)
+                return perform(job, around=partial(children.beside, seat=seat))
             except AlreadyRunning:  # another one was quicker
                 continue
     raise AlreadyRunning(f"{job.name} is already running")
@@ -99,12 +107,13 @@ class _Children:
             )  # fmt: skip
             self._started.append(child)
 
-    def beside(self, watch: Watch) -> Watch:
-        """They are started when the run is on record."""
+    def beside(self, watch: Watch, seat: Seat) -> Watch:
+        """They are started when the run is on record, and belongs to this process: it needs no seat then."""
 
         @asynccontextmanager
         async def watching(run: Run) -> AsyncIterator[None]:
             self.start(run.record.id)
+            seat.leave()
             async with watch(run):
                 yield
 

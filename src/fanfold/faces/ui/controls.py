@@ -16,7 +16,7 @@ from fanfold.observe.amounts import clock_time
 from fanfold.observe.html.page import esc, note
 from fanfold.observe.html.tables import HtmlColumn, table
 from fanfold.observe.status import AGAIN
-from fanfold.run.orders import WorkerMessage, held, parse_change
+from fanfold.run.orders import WorkerMessage, held, is_under_way, parse_change
 
 MOST_SHOWN = 20
 MOST_MEMBERS = 200
@@ -66,7 +66,7 @@ def run_controls(seen: SeenRun) -> str:
 
 def _run_forms(seen: SeenRun) -> Iterator[str]:
     record, receipt = seen.record, seen.summary.receipt
-    alive = record.status == "running" and seen.view.sessions.alive(record.session)
+    alive = record.status == "running" and is_under_way(seen.view, record.no)
     resumable = seen.summary.resumable and bool(record.plan)
     if not alive and not resumable:
         return

@@ -19,6 +19,7 @@ from fanfold.observe.html.plots import bar
 from fanfold.observe.html.tables import Html, HtmlColumn, row_html, table
 from fanfold.observe.status import RunSummary
 from fanfold.price import dollars, nanos
+from fanfold.run.orders import is_under_way
 from fanfold.work.outcome import Receipt
 
 SHOWN = 50
@@ -34,9 +35,12 @@ def runs_page(reader: StoreReader, view: StoreView, query: Mapping[str, str]) ->
     """`q` is part of a name or id, `state` one of STATES, `skip` so many of the newest."""
     text, state = query.get("q", ""), query.get("state", "")
     skip = int(query["skip"]) if query.get("skip", "").isdecimal() else 0
-    alive = view.sessions.alive
     every = view.read.runs()[::-1]
-    status = {run.no: _status(run, alive(run.session)) for run in every if run.status == "running"}
+    status = {
+        run.no: run.status if is_under_way(view, run.no) else "crashed"
+        for run in every
+        if run.status == "running"
+    }
     found = [
         run for run in every
         if text.lower() in "\n".join((run.name, run.id, *run.tags)).lower()
@@ -54,10 +58,6 @@ def runs_page(reader: StoreReader, view: StoreView, query: Mapping[str, str]) ->
         late=any(one.late for one in shown),
         body=head + body + _pager(text, state, skip, len(found)),
     )  # fmt: skip
-
-
-def _status(run: RunRecord, lives: bool) -> str:
-    return run.status if lives else "crashed"
 
 
 def _nothing(any_run: bool) -> str:

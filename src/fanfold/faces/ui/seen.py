@@ -12,6 +12,7 @@ from fanfold.journal.answers import Unsettled
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.observe.status import RunSummary, summarize
+from fanfold.run.orders import is_under_way
 from fanfold.work.outcome import Receipt
 
 STATES: dict[AttemptState, str] = {
@@ -65,7 +66,7 @@ def summary_of(reader: StoreReader, record: RunRecord) -> LateAnswer[RunSummary]
 
 def _uncounted(view: StoreView, run: RunRecord) -> RunSummary:
     """What is known at once."""
-    lives = run.status != "running" or view.sessions.alive(run.session)
+    lives = run.status != "running" or is_under_way(view, run.no)
     receipt = Receipt(run.id, run.name, run.status, run.reason, view.read.planned(run.no))
     none = Unsettled()
     return RunSummary(run, run.status if lives else "crashed", receipt, run.active, none, none)

@@ -81,6 +81,9 @@ with stopped as (
 told as (select count(pg_notify('fanfold_' || worker, 'cancel'))
   from (select distinct worker from stopped where worker <> '') as w)
 select span from stopped, told where state = 'withdrawn'"""
+_WITHDRAW = """
+update asks set state = 'withdrawn' where span = any($1) and state in ('queued', 'withdrawn')
+returning span"""
 _FORGET = """
 with done as (delete from pieces where span = any($1)),
 said as (delete from messages where span = any($1)),
@@ -177,6 +180,9 @@ class PostgresQueue:
     async def cancel(self, spans: Collection[str], message: str = "") -> list[str]:
         """What nobody has taken is withdrawn; else its worker stops it, and says how it ended."""
         return [span for (span,) in await self._execute(_CANCEL, list(spans), message)]
+
+    async def withdraw(self, spans: Collection[str]) -> list[str]:
+        return [span for (span,) in await self._execute(_WITHDRAW, list(spans))]
 
     async def held_by(self) -> dict[str, list[str]]:
         """This run's asks that are under way, by the session of their worker."""

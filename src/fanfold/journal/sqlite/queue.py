@@ -181,6 +181,13 @@ class FolderQueue:
         self._tell("cancel")
         return [span for span, state in stopped if state == "withdrawn"]
 
+    async def withdraw(self, spans: Collection[str]) -> list[str]:
+        statement = (
+            f"update asks set state = 'withdrawn' where span {_IN} and state in ('queued', 'withdrawn')"
+            " returning span"
+        )
+        return [span for (span,) in await self._execute(statement, _listed(spans))]
+
     async def held_by(self) -> dict[str, list[str]]:
         held: dict[str, list[str]] = {}
         question = "select worker, span from asks where owner = ? and state = 'taken' order by no"

@@ -63,10 +63,10 @@ def is_led(db: Database, fact: AddRun) -> bool:
 
 
 def lead(db: Database, run: int, session: str, *, anew: bool) -> None:
-    """That session leads from now on. Where others may still be at work, it has no portion yet."""
+    """That session leads from now on. Where others may still be at work, it has no portion yet. Rows of
+    those that left stay: they may stand by to take part again."""
     for table in ("divisions", "ranges"):
         db.execute(f"delete from {table} where run = ?", (run,))
-    db.execute("delete from sharers where run = ? and gone = 1", (run,))
     db.execute("update sharers set counts = x'', stop = x'' where run = ?", (run,))
     _enter(db, run, session, ALL if anew else NO_PORTION)
 
