@@ -244,7 +244,7 @@ def prompt_of(
     inputs, outputs = (option(one, how.get(one), paths) or () for one in ("inputs", "outputs"))
     prompt = Prompt(
         user, (), made, params, attach=tuple(attach), files=MediaFiles("."),
-        carries=file_templates(inputs, outputs, known, Path.cwd()),
+        carries=file_templates(inputs, outputs, known, "."),
     )  # fmt: skip
     return prompt.opened(opening_of(how))
 
