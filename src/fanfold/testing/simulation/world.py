@@ -109,8 +109,8 @@ def world_of(seed: int) -> World:
     rng = random.Random(seed)
     count = rng.choices((1, 2, 3, 4), (80, 15, 4, 1))[0]
     jobs = [_job(rng, "a")]
-    for name in "bcd"[: count - 1]:  # the same run in two processes, or another
-        jobs.append(jobs[0] if rng.random() < 0.15 else _job(rng, name))
+    for name in "bcd"[: count - 1]:
+        jobs.append(_other_job(rng, jobs[0], name))
     services = [_service(rng, name) for name in NAMES[: rng.randint(1, 3)]]
     kind = rng.choice(("crash", "crash_at", "crash_at", "crash_before", "crash_after"))
     if kind == "crash_at":
@@ -236,6 +236,16 @@ def _job(rng: random.Random, name: str) -> WorldJob:
         changes=rng.choice((2, 3, 5)) if often() < 0.05 else 0,
         asking=often() < 0.3,
     )
+
+
+def _other_job(rng: random.Random, first: WorldJob, name: str) -> WorldJob:
+    """The same run in another process, another run with the same asks, or something else. Of two with the
+    same asks one is slower, for the most part: then the other has replies that it did not find before."""
+    kind = rng.choices(("same", "twin", "other"), (15, 45, 40))[0]
+    if kind == "same":
+        return first
+    slower = rng.choice((1, 1, first.concurrency))
+    return _replace(first, name=name, concurrency=slower) if kind == "twin" else _job(rng, name)
 
 
 def _service(rng: random.Random, name: str) -> SimulatedService:
