@@ -108,7 +108,9 @@ class Invariants:
             self.broken(
                 f"attempt {call.attempt} is sent by another process than the one that claimed it"
             )
-        if not given_up or row[2] is None:  # a hedge may be on its way when the other one has answered
+        if (
+            not given_up or row[2] is None
+        ):  # a hedge may be on its way when the other one has answered
             self._not_answered(call)
         self._not_twice(call, row[2], row[7] in HELD)
         self._planned(call, row)

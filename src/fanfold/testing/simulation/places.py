@@ -36,7 +36,9 @@ def places_of(task: Any, aim: str = "") -> list[str]:
     coroutine = task.get_coro()
     while coroutine is not None:
         kind = type(coroutine)
-        frame = coroutine.cr_frame if kind is CoroutineType else getattr(coroutine, "ag_frame", None)
+        frame = (
+            coroutine.cr_frame if kind is CoroutineType else getattr(coroutine, "ag_frame", None)
+        )
         if frame is not None and (file := _file_of(frame.f_code)) and wanted in ("", file):
             at = str(frame.f_lineno)
             if line in ("", at):
@@ -128,6 +130,9 @@ UNREACHED = {
     "sizes = await": AGENTS,
     "queue.message": AGENTS,
     "asyncio.sleep(SOON)": AGENTS,
+    "asyncio.sleep(SHOWN)": AGENTS,
+    "self._show(list(": AGENTS,
+    "found = await asyncio.to_thread(": AGENTS,
     "[1].deliver(": AGENTS,
     "left_behind(self._agents": AGENTS,
     "has_trace(ask.member": AGENTS,

@@ -145,56 +145,71 @@ def _followed(rng: random.Random, fault: WorldFault) -> list[WorldFault]:
 
 class Needs(NamedTuple):
     """What a world must have for a file of the run to be reached: one of these services, these options of
-    its job, an order, or an earlier crash."""
+    its job (one of several values), an order, an earlier crash, or another run with the same asks that
+    dies."""
 
     kinds: tuple[ServiceKind, ...] = ()
     job: tuple[tuple[str, Any], ...] = ()
     order: bool = False
     again: bool = False
+    twin: bool = False
 
 
 NEEDS = {
     "adopt": Needs(("batch", "agent", "agent"), (("batch", True),), again=True),
     "batches": Needs(("batch",), (("batch", True), ("words", 0))),
-    "submission": Needs(("batch",), (("batch", True), ("words", 0))),
+    "submission": Needs(("batch",), (("batch", True), ("words", 0)), again=True),
     "queue_client": Needs(("workers",)),
     "remote": Needs(("workers",)),
-    "worker": Needs(("workers",)),
+    "worker": Needs(("workers",), (("hedge", (True, False)), ("batch", False))),
     "tools": Needs(job=(("tools", True),)),
     "govern": Needs(job=(("asking", True),)),
     "race": Needs(job=(("hedge", True), ("batch", False))),
-    "judging": Needs(job=(("gate", "judge"),)),
+    "judging": Needs(job=(("gate", ("judge", "python")),), again=True),
     "order_taker": Needs(("agent",), order=True, again=True),
     "executor": Needs(("agent",), order=True),
     "orders": Needs(order=True),
     "record": Needs(again=True),
+    "carry": Needs(twin=True),
 }
 
 
 @cache
-def _sites() -> tuple[str, ...]:
-    return tuple(sorted(site for site in await_sites() if not reason_of(site)))
+def _sites() -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Where to aim at, and how often: what takes something special is seldom reached without it."""
+    sites = tuple(sorted(site for site in await_sites() if not reason_of(site)))
+    return sites, tuple(3 if _file_of(site) in NEEDS else 1 for site in sites)
+
+
+def _file_of(site: str) -> str:
+    return site.removeprefix("run/").partition(".")[0]
 
 
 def _aimed(
     rng: random.Random, jobs: list[WorldJob], services: list[SimulatedService]
 ) -> list[WorldFault]:
     """At any await of the run; jobs and services become such that it is reached, for the most part."""
-    site = rng.choice(_sites())
-    file = site.removeprefix("run/").partition(".")[0]
+    (site,) = rng.choices(*_sites())
+    file = _file_of(site)
     needs = NEEDS.get(file, Needs())
-    changed = dict(needs.job) if rng.random() < 0.9 else {}
+    changed = {
+        name: rng.choice(value) if isinstance(value, tuple) else value
+        for name, value in (needs.job if rng.random() < 0.9 else ())
+    }
     if needs.kinds and not any(one.kind in needs.kinds for one in services):
         if len(services) == 1:
             services.append(_service(rng, NAMES[1]))
         services[-1] = _replace(services[-1], kind=rng.choice(needs.kinds))
     first = _replace(jobs[0], items=max(1, jobs[0].items), **changed)
     jobs[:] = [first if one == jobs[0] else one for one in jobs]
-    faults = [_placed(rng, WorldFault("order"))] if needs.order else []
-    if faults and rng.random() < 0.5:  # of those that agents hear
+    faults = [_placed(rng, WorldFault("order"))] if needs.order or rng.random() < 0.15 else []
+    if needs.order and rng.random() < 0.5:  # of those that agents hear
         faults[0] = _replace(faults[0], order=rng.choice(OF_AGENTS))
     if needs.again and rng.random() < 0.7:
         faults.append(_placed(rng, WorldFault("crash_after")))
+    if needs.twin and len(jobs) == 1 and rng.random() < 0.5:
+        jobs.append(_replace(first, name="b"))
+        faults.append(_placed(rng, WorldFault("crash", 1)))
     job = OPERATOR if file == "orders" else WORKER if file == "worker" else 0
     later = rng.choice((1, 1, 2, 3)) if needs.again else 1
     return [*faults, WorldFault("crash_at", job, later, order=site)]
