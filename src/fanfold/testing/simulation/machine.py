@@ -58,7 +58,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.call_soon(_carried_out, done, func, given)
         return done
 
-    def call_soon(self, callback: Any, *given: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *given: Any, context: Any = None
+    ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, given, self, context)
         self._ready.append(handle)
         return handle
