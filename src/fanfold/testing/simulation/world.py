@@ -127,6 +127,8 @@ def world_of(seed: int) -> World:
         if rng.random() < 0.75:
             faults.append(_placed(rng, WorldFault(rng.choice(of_workers), WORKER + n)))
     leases, shuffle = rng.random() < 0.3, rng.random() < 0.8
+    if workers and leases and rng.random() < 0.4:  # a run that waits for them sleeps past its lease
+        faults.append(_replace(_placed(rng, WorldFault("stop")), amount=25.0))
     return World(seed, tuple(jobs), tuple(services), tuple(faults), leases, shuffle, workers)
 
 
@@ -264,16 +266,19 @@ def _other_job(rng: random.Random, first: WorldJob, name: str) -> WorldJob:
 
 
 def _service(rng: random.Random, name: str) -> SimulatedService:
+    """One with batches refuses now and then to say what it has."""
+    kind = rng.choices(KINDS, (72, 10, 0 if name == "one" else 12, 5, 5))[0]
+    often: Behaviour = "quota" if kind == "batch" else "bad"
     script: list[Behaviour] = []
     if rng.random() < 0.8:
         wrong = rng.random() * 0.7
         for _ in range(rng.randrange(12)):
-            one = "bad" if rng.random() < 0.2 else rng.choice(BEHAVIOURS[1:])
+            one = often if rng.random() < 0.2 else rng.choice(BEHAVIOURS[1:])
             script.append(one if rng.random() < wrong else "ok")
     return SimulatedService(
         name,
         tuple(script),
-        kind=rng.choices(KINDS, (72, 10, 0 if name == "one" else 12, 5, 5))[0],
+        kind=kind,
         seconds=rng.choice((0.0, 0.05, 1.0, 1.0, 4.0)),
         concurrency=rng.choice((1, 2, 4, 8)),
         rpm=rng.choice((None, None, None, 60)),
