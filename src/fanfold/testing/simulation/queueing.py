@@ -12,7 +12,12 @@ from typing import TypeVar
 from fanfold.journal.queue import QueueState, TakenAsk
 from fanfold.journal.sqlite.queue import FolderQueue, state_of
 from fanfold.testing.simulation.machine import ProcessKilled, SimulatedProcess
-from fanfold.testing.simulation.storage import Database, ProcessSessions, SharedStore, check_lease
+from fanfold.testing.simulation.storage import (
+    ProcessSessions,
+    SharedStore,
+    WorldDatabase,
+    check_lease,
+)
 
 T = TypeVar("T")
 PLACE = Path("simulated")
@@ -21,7 +26,7 @@ PLACE = Path("simulated")
 class SharedQueue:
     """What outlives every process: the rows. `heard`: who is told when they change."""
 
-    def __init__(self, store: SharedStore, rows: Database) -> None:
+    def __init__(self, store: SharedStore, rows: WorldDatabase) -> None:
         self.store, self._rows = store, rows
         self._db: sqlite3.Connection | None = None
         self.heard: list[ProcessQueue] = []

@@ -33,7 +33,7 @@ FILE = Path("simulated")
 Committed = Callable[[SimulatedProcess, Sequence[Fact], Sequence[Any]], None]
 
 
-class Database:
+class WorldDatabase:
     """The rows of a journal and of a queue in memory, for one world after the other. Tables stay, and so
     does what was compiled for them: a new database takes ten times as long."""
 
@@ -70,8 +70,8 @@ def _tables_of(db: sqlite3.Connection) -> list[str]:
     return [name for (name,) in db.execute(tables)]
 
 
-def new_database() -> Database:
-    return Database()
+def new_database() -> WorldDatabase:
+    return WorldDatabase()
 
 
 class SharedStore:
