@@ -112,6 +112,8 @@ DEFECTS = (
            "self.queue.check()", "pass"),
     Defect("a batch that cannot be read is written off", "fanfold.run.submission:Submission._told",
            "raise LeftInBatch(f\"the batch service does not say what it has: {error}\") from None", "raise"),
+    Defect("a batch does not look again for money that others hold", "fanfold.run.grant:into_batch",
+           "found.wait_for_money(candidate.grade, outer)", "found.wait(candidate.grade)"),
     Defect("a commit is not synced", "fanfold.journal.sqlite.folder:StoreFolder.connect",
            "pragma synchronous = full", "pragma synchronous = off"),
 )  # fmt: skip

@@ -207,6 +207,25 @@ def test_whoever_has_the_batch_service_may_have_spent_its_month() -> None:
     assert simulate(World(20014, (job, other), services, leases=True)).statuses == ["complete"] * 2
 
 
+def test_a_batch_waits_for_money_of_the_month_only_as_long_as_another_run_holds_it() -> None:
+    """Nobody looked again whether it was given back, and the run waited for ever."""
+    one = SimulatedService("one", kind="batch", monthly=0.004, cost=3.0)
+    jobs = (WorldJob("a", items=1, batch=True), WorldJob("b", items=1, words=1, batch=True))
+    assert simulate(World(1, jobs, (one,))).statuses == ["complete"] * 2
+
+
+def test_a_hedge_that_a_worker_has_taken_may_be_sent_when_the_other_has_answered() -> None:
+    """It is on record as late, with what it costs: no ask is sent that nobody knows of."""
+    services = (SimulatedService("one", kind="workers"), SimulatedService("two", seconds=0.0))
+    faults = (
+        WorldFault("cut_off", 200, at=1, amount=25.0),
+        WorldFault("cut_off", 201, at=22, amount=5.0),
+    )
+    job = WorldJob(pattern="ensemble", items=1, hedge=True)
+    report = simulate(World(4506, (job,), services, faults, workers=2))
+    assert (report.faults["cut_off"], report.statuses) == (2, ["complete"])
+
+
 # ── the disk ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -251,7 +250,7 @@ def prompt_of(
     inputs, outputs = (option(one, how.get(one), paths) or () for one in ("inputs", "outputs"))
     prompt = Prompt(
         user, (), made, params, attach=tuple(attach), files=MediaFiles("."),
-        carries=file_templates(inputs, outputs, known, Path.cwd()),
+        carries=file_templates(inputs, outputs, known, "."),
     )  # fmt: skip
     return prompt.opened(opening_of(how))
 

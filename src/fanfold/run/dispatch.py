@@ -22,7 +22,6 @@ from fanfold.run.grant import (
     Queues,
     Undecided,
     Unfunded,
-    earlier,
     into_batch,
     put_in,
     suffices,
@@ -128,9 +127,7 @@ class Dispatch:
                 account.shortage(amount), CannotPay(account, amount, candidate.traits.id)
             )
         else:
-            found.wait(candidate.grade)
-            for one in shared or ():
-                found.until = earlier(found.until, one.look_at)
+            found.wait_for_money(candidate.grade, shared or ())
         return None
 
     def shared(self, candidate: Candidate) -> list[SharedBudget]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import TypeVar
@@ -73,6 +73,12 @@ class Undecided:
     def wait(self, grade: int) -> None:
         self.waits, self.worst_grade = True, min(self.worst_grade, grade)
 
+    def wait_for_money(self, grade: int, shared: Iterable[SharedBudget]) -> None:
+        """That others hold: nobody here is told when they give it back, so it is looked at again."""
+        self.wait(grade)
+        for one in shared:
+            self.until = earlier(self.until, one.look_at)
+
     def closed_until(
         self, until: float | None, candidate: Candidate, now: float, prefix: str
     ) -> None:
@@ -103,7 +109,8 @@ def into_batch(
         if verdict is not GO:
             continue
         request, amount = demand.request(candidate)
-        accounts = (*demand.step.accounts, *(one.account(now) for one in shared(candidate)))
+        outer = shared(candidate)
+        accounts = (*demand.step.accounts, *(one.account(now) for one in outer))
         fit, account = fit_all(accounts, amount)
         if fit == "fits":
             reserve_all(accounts, amount)
@@ -114,7 +121,7 @@ def into_batch(
             lack = CannotPay(account, amount, candidate.traits.id)
             found.short = Unfunded(account.shortage(amount), lack)
         else:
-            found.wait(candidate.grade)
+            found.wait_for_money(candidate.grade, outer)
     if found.waits:
         return Wait(found.until)
     raise found.short or NobodyLeft(why_closed(candidates, now))

@@ -205,8 +205,9 @@ class QueueClient:
                 self.queue.check()  # else no worker takes what is asked here, and nobody notices
                 await self._look_for_the_dead(now)
             if not self._changed.is_set():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), LOOK)
+                with suppress(TimeoutError):  # `wait_for` would start a task for each look
+                    async with asyncio.timeout(LOOK):
+                        await self._changed.wait()
             self._changed.clear()
 
     async def _send(self) -> None:

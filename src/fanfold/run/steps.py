@@ -65,7 +65,9 @@ class Steps:
     def begin(self, terms: Terms) -> None:
         """A step that is open already may get others to ask, and another number at once. It has one
         account, so a second budget under its name is refused: which of them should hold?"""
-        step = self.open(terms)
+        if (step := self.by_name.get(terms.step)) is None:
+            self._first(terms)
+            return
         stated = self._budgets[terms.step]
         if terms.budget not in (stated, Budget()):
             raise BadInput(

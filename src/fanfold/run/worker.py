@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class Worker:
         self._entered = asyncio.Event()
         self.offer = WorkerOffer(
             host=socket.gethostname(), pid=os.getpid(), slots=options.slots, tags=options.tags,
-            members=self.members, version=metadata.version("fanfold"),
+            members=self.members, version=_version(),
         )  # fmt: skip
 
     async def entered(self) -> None:
@@ -111,7 +111,8 @@ class Worker:
         self._entered.set()
         slots = self._options.slots
         self._say(f"takes asks for {', '.join(self.members)}; {slots} slots; Ctrl-C drains")
-        beside = [asyncio.create_task(work) for work in (self._watch_fit(), self._show_files())]
+        shown = (self._show_files(),) if self._agents else ()
+        beside = [asyncio.create_task(work) for work in (self._watch_fit(), *shown)]
         try:
             await self._work()
             if self._fenced is not None:
@@ -138,8 +139,9 @@ class Worker:
                 return
             await self._take()
             if not self._changed.is_set():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), LOOK)
+                with suppress(TimeoutError):  # `wait_for` would start a task for each look
+                    async with asyncio.timeout(LOOK):
+                        await self._changed.wait()
             self._changed.clear()
 
     async def _take(self) -> None:
@@ -324,6 +326,12 @@ class Worker:
                         if why not in self._said:
                             self._said.add(why)
                             self._say(f"gets no such asks: {why}")
+
+
+@cache
+def _version() -> str:
+    """It is read from a file."""
+    return metadata.version("fanfold")
 
 
 def _prune(folder: Path) -> None:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, wraps
 from pathlib import Path
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, TypeVar, Unpack, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -122,6 +122,12 @@ def takes(fn: Any, many: int) -> bool:
     """Whether it can be called with so many arguments, as far as its signature says."""
     if not callable(fn):
         return False
+    if type(fn) is FunctionType and not hasattr(fn, "__wrapped__"):  # most are; this is quick
+        code, lacking = fn.__code__, fn.__kwdefaults__ or ()
+        least = code.co_argcount - len(fn.__defaults__ or ())
+        named = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+        most = code.co_argcount if not code.co_flags & inspect.CO_VARARGS else many
+        return least <= many <= most and all(name in lacking for name in named)
     try:
         inspect.signature(fn).bind(*[None] * many)
     except TypeError:

@@ -169,6 +169,11 @@ def _compiled(source: str) -> CompiledTemplate:
 
 
 @lru_cache(_KEPT)
+def _reads_common(source: str) -> bool:
+    return reads_common(_parsed(source))
+
+
+@lru_cache(_KEPT)
 def _common(source: str, steps: frozenset[str]) -> tuple[CompiledTemplate, CompiledTemplate]:
     parts = common_parts(_ENVIRONMENT.parse(source), steps)
     before, after = (_ENVIRONMENT.from_string(limits.count_loops(one)) for one in parts)
@@ -196,10 +201,9 @@ class Template:
             raise self._bad("it is nested too deeply; take it apart with `set`", 1) from None
         self._root, self._blocks = compiled.root_render_func, compiled.blocks
         self._globals = dict(compiled.globals)
-        self._head = _head(self._tree)
-        self._more = reads_common(self._tree)
+        self._head, self.media = _head(source), shown_media(source)
+        self._more = _reads_common(source)
         self._begins: tuple[dict[str, Any], str] = {}, ""
-        self.media = _media(self._tree)
 
     def __repr__(self) -> str:
         return f"Template({self.name!r}, uses={sorted(self._used)})"
@@ -272,17 +276,13 @@ class Template:
         return read - guarded
 
     def _check_tags(self) -> None:
-        for tag in self._tree.find_all(_LOADS):
-            what = type(tag).__name__.lower()
-            raise self._bad(f"`{what}` is not possible in a prompt: put the text here", tag.lineno)
-        for used in self._tree.find_all(nodes.Filter):
-            if used.name not in _ENVIRONMENT.filters:
-                like = nearest(used.name, _ENVIRONMENT.filters)
-                hint = f": did you mean `{like}`?" if like else ""
-                raise self._bad(f"there is no filter `{used.name}`{hint}", used.lineno)
+        if (wrong := _wrong_tag(self.source)) is not None:
+            raise self._bad(*wrong)
 
     def _check_names(self, known: Collection[str]) -> None:
         """A name that is set only in a branch counts as defined; if it is not, rendering reports it."""
+        if self._used.issubset(known):
+            return
         names = list(self._tree.find_all(nodes.Name))
         sets: list[nodes.Assign | nodes.AssignBlock] = [
             *self._tree.find_all(nodes.Assign),
@@ -297,17 +297,31 @@ class Template:
         return BadInput(f"template: {what}", file=self.name, line=self._line + lineno - 1)
 
 
+@lru_cache(_KEPT)
+def _wrong_tag(source: str) -> tuple[str, int] | None:
+    """The first tag or filter that a prompt cannot have, and its line."""
+    tree = _parsed(source)
+    for tag in tree.find_all(_LOADS):
+        what = type(tag).__name__.lower()
+        return f"`{what}` is not possible in a prompt: put the text here", tag.lineno
+    for used in tree.find_all(nodes.Filter):
+        if used.name not in _ENVIRONMENT.filters:
+            like = nearest(used.name, _ENVIRONMENT.filters)
+            hint = f": did you mean `{like}`?" if like else ""
+            return f"there is no filter `{used.name}`{hint}", used.lineno
+    return None
+
+
+@lru_cache(_KEPT)
 def shown_media(source: str) -> tuple[MediaKind, ...]:
     """The kinds of files that a template shows, which is known to be one."""
-    return _media(_parsed(source))
-
-
-def _media(tree: nodes.Template) -> tuple[MediaKind, ...]:
-    used = {one.name for one in tree.find_all(nodes.Filter)}
+    used = {one.name for one in _parsed(source).find_all(nodes.Filter)}
     return tuple(kind for kind in KINDS if kind in used)
 
 
-def _head(tree: nodes.Template) -> str:
+@lru_cache(_KEPT)
+def _head(source: str) -> str:
+    tree = _parsed(source)
     first = tree.body[0] if tree.body else None
     parts = first.nodes if isinstance(first, nodes.Output) else []
     texts = takewhile(lambda one: isinstance(one, nodes.TemplateData), parts)

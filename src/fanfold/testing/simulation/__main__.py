@@ -19,7 +19,7 @@ from typing import NamedTuple
 from fanfold.testing.simulation.places import ELSEWHERE, await_sites, reason_of
 from fanfold.testing.simulation.shrink import as_test, failure_of, shrink
 from fanfold.testing.simulation.simulate import WorldReport, simulate
-from fanfold.testing.simulation.storage import Database, new_database
+from fanfold.testing.simulation.storage import WorldDatabase, new_database
 from fanfold.testing.simulation.world import world_of
 
 CHUNK = 250
@@ -93,7 +93,7 @@ def carry_out(first: int, count: int) -> WorldTally:
     return tally._replace(seconds=time.process_time() - began)
 
 
-def _with_seed(tally: WorldTally, seed: int, db: Database) -> WorldTally:
+def _with_seed(tally: WorldTally, seed: int, db: WorldDatabase) -> WorldTally:
     try:
         return tally.with_world(simulate(world_of(seed), db))
     except AssertionError as error:

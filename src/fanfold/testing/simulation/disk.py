@@ -11,6 +11,7 @@ import random
 import shutil
 import sqlite3
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +31,8 @@ class SimulatedDisk:
         self._root = Path(tempfile.mkdtemp(prefix="fanfold-world-", dir=root))
         self._losses = 0
         self._db: sqlite3.Connection | None = None
-        StoreFolder(self._folder).prepare()
+        self._folder.mkdir()
+        (self._folder / "journal.db").write_bytes(_empty_store())
 
     @property
     def db(self) -> sqlite3.Connection:
@@ -75,6 +77,14 @@ class SimulatedDisk:
     def close(self) -> None:
         self._disconnect()
         shutil.rmtree(self._root, ignore_errors=True)
+
+
+@cache
+def _empty_store() -> bytes:
+    """The file of a new store, as it is made by the real code."""
+    with tempfile.TemporaryDirectory() as folder:
+        StoreFolder(Path(folder)).prepare()
+        return (Path(folder) / "journal.db").read_bytes()
 
 
 def _torn(before: bytes, after: bytes, rng: random.Random) -> bytes:

@@ -57,7 +57,10 @@ class WorldFaults:
     ) -> None:  # fmt: skip
         self._store, self._invariants, self._report, self._rng = store, invariants, report, rng
         self._pending = list(world.faults)
-        self._slots = {one.job for one in world.faults if one.kind not in OF_COMMITS}
+        self._of_steps: dict[int, list[WorldFault]] = {}
+        for one in world.faults:
+            if one.kind not in OF_COMMITS:
+                self._of_steps.setdefault(one.job, []).append(one)
         self._steps, self._commits = Counter[int](), Counter[int]()
         self._seen: set[tuple[SimulatedProcess, str]] = set()
         self._log = b""  # of the disk, when the commit that is under way began
@@ -69,28 +72,24 @@ class WorldFaults:
         """After each step of a process: what is due."""
         slot = process.slot
         self._steps[slot] = step = self._steps[slot] + 1
-        if slot in self._slots:
-            for fault in [one for one in self._pending if self._due(one, process, step)]:
+        if pending := self._of_steps.get(slot):
+            for fault in [one for one in pending if self._due(one, process, step)]:
                 self._happen(fault, process)
 
     def _due(self, fault: WorldFault, process: SimulatedProcess, step: int) -> bool:
-        if fault.job != process.slot or fault.kind in OF_COMMITS:
-            return False
         return self._there(fault, process) if fault.kind == "crash_at" else fault.at <= step
 
     def _there(self, fault: WorldFault, process: SimulatedProcess) -> bool:
         """One of its tasks waits where none of its process did before, for the `at`-th time."""
         if isinstance(process.ran, asyncio.Task) and not process.ran.done():
-            self._seen.update(
-                (process, one) for one in places_of(process.ran) if _within(one, fault.order)
-            )
+            self._seen.update((process, one) for one in places_of(process.ran, fault.order))
         return len(self._seen) >= fault.at
 
     def _happen(self, fault: WorldFault, process: SimulatedProcess) -> None:
         if not process.alive or process.ended:
             return
         self._pending.remove(fault)
-        self._slots = {one.job for one in self._pending if one.kind not in OF_COMMITS}
+        self._of_steps[fault.job].remove(fault)
         self._report.faults[fault.kind] += 1
         machine, store, seconds = process.machine, self._store, max(0.0, fault.amount)
         match fault.kind:
@@ -127,7 +126,7 @@ class WorldFaults:
 
     def _committing(self, process: SimulatedProcess, facts: Any) -> None:
         self._commits[process.slot] += 1
-        if self._store.disk is not None:
+        if self._store.disk is not None and self._power_fault(process) is not None:
             self._log = self._store.disk.log()
         self._commit_fault("crash_before", process, facts)
 
@@ -135,19 +134,21 @@ class WorldFaults:
         machine = process.machine
         kinds = (len(fact.__struct_fields__) for fact in facts)
         machine.trace = hash((machine.trace, len(facts), *kinds))
-        if self._store.disk is not None:
-            self._lose_power(process)
+        if (fault := self._power_fault(process)) is not None:
+            self._lose_power(fault, process)
         self._invariants.committed(process, facts, answers)
         self._commit_fault("crash_after", process, facts)
 
-    def _lose_power(self, process: SimulatedProcess) -> None:
-        """If that is due now: in the middle of this commit. Every process ends; the machine comes back."""
+    def _power_fault(self, process: SimulatedProcess) -> WorldFault | None:
+        """The loss of power that is due at this commit."""
         number = self._commits[process.slot]
-        for fault in self._pending:
+        for fault in self._pending if self._store.disk is not None else ():
             if fault.kind in OF_POWER and fault.job == process.slot and fault.at <= number:
-                break
-        else:
-            return
+                return fault
+        return None
+
+    def _lose_power(self, fault: WorldFault, process: SimulatedProcess) -> None:
+        """In the middle of this commit. Every process ends; the machine comes back."""
         self._pending.remove(fault)
         self._report.faults[fault.kind] += 1
         kind: Any = fault.kind
@@ -173,8 +174,3 @@ class WorldFaults:
         self._report.commits.update({f"{where} {type(fact).__name__}" for fact in facts})
         self._crash(process, f"{where} a commit")
         raise ProcessKilled
-
-
-def _within(place: str, aim: str) -> bool:
-    """A place is a file and a line; an aim may be the file alone."""
-    return place == aim or place.partition(":")[0] == aim

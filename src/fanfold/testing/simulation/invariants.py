@@ -108,7 +108,10 @@ class Invariants:
             self.broken(
                 f"attempt {call.attempt} is sent by another process than the one that claimed it"
             )
-        self._not_answered(call)
+        if (
+            not given_up or row[2] is None
+        ):  # a hedge may be on its way when the other one has answered
+            self._not_answered(call)
         self._not_twice(call, row[2], row[7] in HELD)
         self._planned(call, row)
         self._gated(call, self._jobs[row[5]])

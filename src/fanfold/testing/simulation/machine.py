@@ -58,6 +58,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.call_soon(_carried_out, done, func, given)
         return done
 
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *given: Any, context: Any = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, given, self, context)
+        self._ready.append(handle)
+        return handle
+
     def tasks(self) -> list[asyncio.Task[Any]]:
         """Those that are not done, in the order in which they were begun."""
         self._tasks = [one for one in self._tasks if not one.done()]
@@ -224,7 +231,8 @@ class Machine:
         while True:
             if self.wakes and self.wakes[0][0] <= self.now:
                 self._wake()
-            able = [one for one in self.running if one.stopped_until <= self.now and one.loop.ready]
+            now = self.now
+            able = [one for one in self.running if one.stopped_until <= now and one.loop.ready]
             if not able:
                 if (due := self._next()) == FOREVER:
                     return

@@ -7,7 +7,7 @@ import gc
 import linecache
 from functools import cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, CoroutineType
 from typing import Any
 
 import fanfold.run
@@ -29,15 +29,21 @@ def awaits_of(process: SimulatedProcess) -> set[str]:
     return {place for task in process.loop.tasks() for place in places_of(task)}
 
 
-def places_of(task: Any) -> list[str]:
-    """The awaits that one task is in."""
+def places_of(task: Any, aim: str = "") -> list[str]:
+    """The awaits that one task is in. `aim`: only this one, or those of this file."""
     found = []
+    wanted, _, line = aim.partition(":")
     coroutine = task.get_coro()
     while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
-        if frame is not None and (file := _file_of(frame.f_code)):
-            found.append(f"{file}:{frame.f_lineno}")
-        coroutine = _awaited(coroutine)
+        kind = type(coroutine)
+        frame = (
+            coroutine.cr_frame if kind is CoroutineType else getattr(coroutine, "ag_frame", None)
+        )
+        if frame is not None and (file := _file_of(frame.f_code)) and wanted in ("", file):
+            at = str(frame.f_lineno)
+            if line in ("", at):
+                found.append(f"{file}:{at}")
+        coroutine = coroutine.cr_await if kind is CoroutineType else _awaited(coroutine)
     return found
 
 
@@ -124,6 +130,9 @@ UNREACHED = {
     "sizes = await": AGENTS,
     "queue.message": AGENTS,
     "asyncio.sleep(SOON)": AGENTS,
+    "asyncio.sleep(SHOWN)": AGENTS,
+    "self._show(list(": AGENTS,
+    "found = await asyncio.to_thread(": AGENTS,
     "[1].deliver(": AGENTS,
     "left_behind(self._agents": AGENTS,
     "has_trace(ask.member": AGENTS,

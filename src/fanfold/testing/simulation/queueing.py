@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from fanfold.journal.queue import QueueState, TakenAsk
-from fanfold.journal.sqlite.queue import TABLES, FolderQueue, state_of
+from fanfold.journal.sqlite.queue import FolderQueue, state_of
 from fanfold.testing.simulation.machine import ProcessKilled, SimulatedProcess
-from fanfold.testing.simulation.storage import ProcessSessions, SharedStore, check_lease
+from fanfold.testing.simulation.storage import (
+    ProcessSessions,
+    SharedStore,
+    WorldDatabase,
+    check_lease,
+)
 
 T = TypeVar("T")
 PLACE = Path("simulated")
@@ -21,22 +26,17 @@ PLACE = Path("simulated")
 class SharedQueue:
     """What outlives every process: the rows. `heard`: who is told when they change."""
 
-    def __init__(self, store: SharedStore) -> None:
-        self.store = store
+    def __init__(self, store: SharedStore, rows: WorldDatabase) -> None:
+        self.store, self._rows = store, rows
         self._db: sqlite3.Connection | None = None
         self.heard: list[ProcessQueue] = []
 
     @property
     def db(self) -> sqlite3.Connection:
-        """Made when it is first needed: few worlds have workers."""
+        """Empty when it is first needed: few worlds have workers."""
         if self._db is None:
-            self._db = sqlite3.connect(":memory:", isolation_level=None)
-            self._db.executescript(TABLES)
+            self._db = self._rows.queue()
         return self._db
-
-    def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
 
 
 class ProcessQueue(FolderQueue):

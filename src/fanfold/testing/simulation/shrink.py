@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from fanfold.testing.simulation.simulate import simulate
-from fanfold.testing.simulation.storage import Database, new_database
+from fanfold.testing.simulation.storage import WorldDatabase, new_database
 from fanfold.testing.simulation.world import World, WorldFault, WorldJob
 
 _replace = msgspec.structs.replace
 MOST_TRIES = 600
 
 
-def failure_of(world: World, db: Database) -> AssertionError | None:
+def failure_of(world: World, db: WorldDatabase) -> AssertionError | None:
     try:
         simulate(world, db)
     except AssertionError as error:

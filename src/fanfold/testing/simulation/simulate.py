@@ -25,7 +25,7 @@ from fanfold.testing.simulation.outside import member_of
 from fanfold.testing.simulation.queueing import PLACE, ProcessQueue, SharedQueue
 from fanfold.testing.simulation.services import Books
 from fanfold.testing.simulation.shapes import Shape, carry_job
-from fanfold.testing.simulation.storage import Database, SharedStore, empty, new_database, opened
+from fanfold.testing.simulation.storage import SharedStore, WorldDatabase, new_database, opened
 from fanfold.testing.simulation.world import OPERATOR, WORKER, World
 from fanfold.work.task import Budget
 
@@ -36,7 +36,7 @@ OVER = ("complete", "flagged")
 UNDONE = {"pause": "resume", "set one=off": "set one=on"}
 
 
-def simulate(world: World, db: Database | None = None) -> WorldReport:
+def simulate(world: World, db: WorldDatabase | None = None) -> WorldReport:
     """Raises Violation (or another AssertionError) when a promise is broken. `db`: one that was used
     before, which saves most of the time."""
     return Simulation(world, db or new_database()).carry_out()
@@ -45,13 +45,13 @@ def simulate(world: World, db: Database | None = None) -> WorldReport:
 class Simulation:
     """One world under way."""
 
-    def __init__(self, world: World, db: Database) -> None:
+    def __init__(self, world: World, db: WorldDatabase) -> None:
         self.world, self.rng = world, random.Random(world.seed ^ 0x5EED)
         self.machine = Machine(self.rng, shuffle=world.shuffle)
-        self.store = SharedStore(empty(db), leases=world.leases)
+        self.store = SharedStore(db.journal(), leases=world.leases)
         self.store.disk = SimulatedDisk() if world.disk else None
         self.books = Books(world.services)
-        self.queue, self._read = SharedQueue(self.store), Counter[str]()
+        self.queue, self._read = SharedQueue(self.store, db), Counter[str]()
         self.invariants = Invariants(world, self.store, self.books)
         self.books.arrived = self.invariants.arrived
         self.report = WorldReport(world.seed)
@@ -71,7 +71,6 @@ class Simulation:
         finally:
             for process in self.machine.processes:
                 process.bury()
-            self.queue.close()
             if self.store.disk is not None:
                 self.store.disk.close()
         self.report.trace, self.report.steps = self.machine.trace, self.machine.steps

@@ -20,6 +20,7 @@ from fanfold.journal.memory import MemorySent
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.folder import migrate
 from fanfold.journal.sqlite.log import Commits, Log
+from fanfold.journal.sqlite.queue import TABLES
 from fanfold.journal.sqlite.store import JournalStore
 from fanfold.journal.sqlite.trouble import Statements
 from fanfold.journal.sqlite.unsaved import SideFile, is_kept
@@ -32,26 +33,45 @@ FILE = Path("simulated")
 Committed = Callable[[SimulatedProcess, Sequence[Fact], Sequence[Any]], None]
 
 
-Database = sqlite3.Connection
+class WorldDatabase:
+    """The rows of a journal and of a queue in memory, for one world after the other. Tables stay, and so
+    does what was compiled for them: a new database takes ten times as long."""
+
+    def __init__(self) -> None:
+        self._journal, self._queue = _in_memory(), _in_memory()
+        migrate(self._journal)
+        self._queue.executescript(TABLES)
+        self._tables = {db: _tables_of(db) for db in (self._journal, self._queue)}
+
+    def journal(self) -> sqlite3.Connection:
+        """Empty."""
+        return self._emptied(self._journal)
+
+    def queue(self) -> sqlite3.Connection:
+        """Empty."""
+        return self._emptied(self._queue)
+
+    def _emptied(self, db: sqlite3.Connection) -> sqlite3.Connection:
+        if db.in_transaction:
+            db.execute("rollback")
+        db.execute("begin")
+        for name in self._tables[db]:
+            db.execute(f'delete from "{name}"')
+        db.execute("commit")
+        return db
 
 
-def new_database() -> sqlite3.Connection:
-    db = sqlite3.connect(":memory:", isolation_level=None, cached_statements=STATEMENTS)
-    migrate(db)
-    return db
+def _in_memory() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", isolation_level=None, cached_statements=STATEMENTS)
 
 
-def empty(db: sqlite3.Connection) -> sqlite3.Connection:
-    """For the next world. Its tables stay, and so does what was compiled for them: a new database takes
-    ten times as long."""
-    if db.in_transaction:
-        db.execute("rollback")
+def _tables_of(db: sqlite3.Connection) -> list[str]:
     tables = "select name from sqlite_master where type = 'table' and name <> 'store'"
-    db.execute("begin")
-    for (name,) in db.execute(tables).fetchall():
-        db.execute(f'delete from "{name}"')
-    db.execute("commit")
-    return db
+    return [name for (name,) in db.execute(tables)]
+
+
+def new_database() -> WorldDatabase:
+    return WorldDatabase()
 
 
 class SharedStore:

@@ -109,8 +109,8 @@ def world_of(seed: int) -> World:
     rng = random.Random(seed)
     count = rng.choices((1, 2, 3, 4), (80, 15, 4, 1))[0]
     jobs = [_job(rng, "a")]
-    for name in "bcd"[: count - 1]:  # the same run in two processes, or another
-        jobs.append(jobs[0] if rng.random() < 0.15 else _job(rng, name))
+    for name in "bcd"[: count - 1]:
+        jobs.append(_other_job(rng, jobs[0], name))
     services = [_service(rng, name) for name in NAMES[: rng.randint(1, 3)]]
     kind = rng.choice(("crash", "crash_at", "crash_at", "crash_before", "crash_after"))
     if kind == "crash_at":
@@ -127,6 +127,8 @@ def world_of(seed: int) -> World:
         if rng.random() < 0.75:
             faults.append(_placed(rng, WorldFault(rng.choice(of_workers), WORKER + n)))
     leases, shuffle = rng.random() < 0.3, rng.random() < 0.8
+    if workers and leases and rng.random() < 0.4:  # a run that waits for them sleeps past its lease
+        faults.append(_replace(_placed(rng, WorldFault("stop")), amount=25.0))
     return World(seed, tuple(jobs), tuple(services), tuple(faults), leases, shuffle, workers)
 
 
@@ -145,56 +147,71 @@ def _followed(rng: random.Random, fault: WorldFault) -> list[WorldFault]:
 
 class Needs(NamedTuple):
     """What a world must have for a file of the run to be reached: one of these services, these options of
-    its job, an order, or an earlier crash."""
+    its job (one of several values), an order, an earlier crash, or another run with the same asks that
+    dies."""
 
     kinds: tuple[ServiceKind, ...] = ()
     job: tuple[tuple[str, Any], ...] = ()
     order: bool = False
     again: bool = False
+    twin: bool = False
 
 
 NEEDS = {
     "adopt": Needs(("batch", "agent", "agent"), (("batch", True),), again=True),
     "batches": Needs(("batch",), (("batch", True), ("words", 0))),
-    "submission": Needs(("batch",), (("batch", True), ("words", 0))),
+    "submission": Needs(("batch",), (("batch", True), ("words", 0)), again=True),
     "queue_client": Needs(("workers",)),
     "remote": Needs(("workers",)),
-    "worker": Needs(("workers",)),
+    "worker": Needs(("workers",), (("hedge", (True, False)), ("batch", False))),
     "tools": Needs(job=(("tools", True),)),
     "govern": Needs(job=(("asking", True),)),
     "race": Needs(job=(("hedge", True), ("batch", False))),
-    "judging": Needs(job=(("gate", "judge"),)),
+    "judging": Needs(job=(("gate", ("judge", "python")),), again=True),
     "order_taker": Needs(("agent",), order=True, again=True),
     "executor": Needs(("agent",), order=True),
     "orders": Needs(order=True),
     "record": Needs(again=True),
+    "carry": Needs(twin=True),
 }
 
 
 @cache
-def _sites() -> tuple[str, ...]:
-    return tuple(sorted(site for site in await_sites() if not reason_of(site)))
+def _sites() -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Where to aim at, and how often: what takes something special is seldom reached without it."""
+    sites = tuple(sorted(site for site in await_sites() if not reason_of(site)))
+    return sites, tuple(3 if _file_of(site) in NEEDS else 1 for site in sites)
+
+
+def _file_of(site: str) -> str:
+    return site.removeprefix("run/").partition(".")[0]
 
 
 def _aimed(
     rng: random.Random, jobs: list[WorldJob], services: list[SimulatedService]
 ) -> list[WorldFault]:
     """At any await of the run; jobs and services become such that it is reached, for the most part."""
-    site = rng.choice(_sites())
-    file = site.removeprefix("run/").partition(".")[0]
+    (site,) = rng.choices(*_sites())
+    file = _file_of(site)
     needs = NEEDS.get(file, Needs())
-    changed = dict(needs.job) if rng.random() < 0.9 else {}
+    changed = {
+        name: rng.choice(value) if isinstance(value, tuple) else value
+        for name, value in (needs.job if rng.random() < 0.9 else ())
+    }
     if needs.kinds and not any(one.kind in needs.kinds for one in services):
         if len(services) == 1:
             services.append(_service(rng, NAMES[1]))
         services[-1] = _replace(services[-1], kind=rng.choice(needs.kinds))
     first = _replace(jobs[0], items=max(1, jobs[0].items), **changed)
     jobs[:] = [first if one == jobs[0] else one for one in jobs]
-    faults = [_placed(rng, WorldFault("order"))] if needs.order else []
-    if faults and rng.random() < 0.5:  # of those that agents hear
+    faults = [_placed(rng, WorldFault("order"))] if needs.order or rng.random() < 0.15 else []
+    if needs.order and rng.random() < 0.5:  # of those that agents hear
         faults[0] = _replace(faults[0], order=rng.choice(OF_AGENTS))
     if needs.again and rng.random() < 0.7:
         faults.append(_placed(rng, WorldFault("crash_after")))
+    if needs.twin and len(jobs) == 1 and rng.random() < 0.5:
+        jobs.append(_replace(first, name="b"))
+        faults.append(_placed(rng, WorldFault("crash", 1)))
     job = OPERATOR if file == "orders" else WORKER if file == "worker" else 0
     later = rng.choice((1, 1, 2, 3)) if needs.again else 1
     return [*faults, WorldFault("crash_at", job, later, order=site)]
@@ -238,17 +255,30 @@ def _job(rng: random.Random, name: str) -> WorldJob:
     )
 
 
+def _other_job(rng: random.Random, first: WorldJob, name: str) -> WorldJob:
+    """The same run in another process, another run with the same asks, or something else. Of two with the
+    same asks one is slower, for the most part: then the other has replies that it did not find before."""
+    kind = rng.choices(("same", "twin", "other"), (15, 45, 40))[0]
+    if kind == "same":
+        return first
+    slower = rng.choice((1, 1, first.concurrency))
+    return _replace(first, name=name, concurrency=slower) if kind == "twin" else _job(rng, name)
+
+
 def _service(rng: random.Random, name: str) -> SimulatedService:
+    """One with batches refuses now and then to say what it has."""
+    kind = rng.choices(KINDS, (72, 10, 0 if name == "one" else 12, 5, 5))[0]
+    often: Behaviour = "quota" if kind == "batch" else "bad"
     script: list[Behaviour] = []
     if rng.random() < 0.8:
         wrong = rng.random() * 0.7
         for _ in range(rng.randrange(12)):
-            one = "bad" if rng.random() < 0.2 else rng.choice(BEHAVIOURS[1:])
+            one = often if rng.random() < 0.2 else rng.choice(BEHAVIOURS[1:])
             script.append(one if rng.random() < wrong else "ok")
     return SimulatedService(
         name,
         tuple(script),
-        kind=rng.choices(KINDS, (72, 10, 0 if name == "one" else 12, 5, 5))[0],
+        kind=kind,
         seconds=rng.choice((0.0, 0.05, 1.0, 1.0, 4.0)),
         concurrency=rng.choice((1, 2, 4, 8)),
         rpm=rng.choice((None, None, None, 60)),
