@@ -117,7 +117,8 @@ class Obtain:
 
     def __init__(self, ctx: Context, shard: Shard) -> None:
         self._ctx, self._shard = ctx, shard
-        self._demand = self._for_batch() or self._online()
+        batched = None if shard.terms.batch is None else self._for_batch()
+        self._demand = batched or self._online()
         self._tries = 0
 
     def _online(self) -> Demand:
@@ -131,7 +132,7 @@ class Obtain:
     def _for_batch(self) -> Demand | None:
         """None: it does not go to a batch service."""
         ctx, shard, eligible = self._ctx, self._shard, self._shard.eligible
-        if shard.terms.batch is None or shard.tell is not None or ctx.settings.serving:
+        if shard.tell is not None or ctx.settings.serving:
             return None
         able = ctx.choose.batched(eligible.candidates)
         if not able or shard.apart is not None or shard.ask.tools is not None:

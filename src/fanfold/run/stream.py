@@ -270,13 +270,18 @@ class Stream:
 
     def _looked_up(self, chunk: list[Task]) -> list[TaskState]:
         """Give each task its recorded reply, if there is one that serves."""
-        ctx = self._ctx
-        states = [TaskState(ctx, task, ctx.choose.eligible(task.terms.who)) for task in chunk]
+        ctx, who = self._ctx, None
+        states: list[TaskState] = []
         groups: dict[int, list[TaskState]] = {}
-        for state in states:
-            if state.task.flaw is None:
-                groups.setdefault(id(state.eligible), []).append(state)
-        for members in groups.values():
+        for task in chunk:
+            if task.terms.who is not who:  # most tasks of a chunk are for the same members
+                who = task.terms.who
+                eligible = ctx.choose.eligible(who)
+                group = groups.setdefault(id(eligible), [])
+            states.append(state := TaskState(ctx, task, eligible))
+            if task.flaw is None:
+                group.append(state)
+        for members in filter(None, groups.values()):
             eligible = members[0].eligible
             if eligible.unrecorded and ctx.replies.new_run:
                 continue

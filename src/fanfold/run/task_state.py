@@ -16,6 +16,7 @@ from fanfold.work.split import TakeApart
 from fanfold.work.task import Place, Task, ToolUser
 
 NOWHERE = Place(-1, -1)
+NEVER_KICKED = KickBacks()
 NONE_NAMED = "the reply named none of the items"
 
 
@@ -57,7 +58,7 @@ class TaskState:
         self._keys: dict[Takes, bytes] = {}
         self.cost = self.calls = self.row = 0
         self.discards = 0  # the row of a damaged reply that the next attempt replaces
-        self.kicks = KickBacks()
+        self.kicks = NEVER_KICKED
         self.reused = self.filed = self.too_long = False
         self.damage = ""  # why the recorded reply must not be used, nor asked for again
         self.tell = tell

@@ -52,7 +52,7 @@ def for_member(ask: Ask, traits: Traits) -> Ask:
     itself go along. Terminal: it cannot be sent the others."""
     if ask.files is not None or traits.files is not None:
         ask = _with_files(ask, traits)
-    if not ask.shows_files or traits.takes == "items":
+    if traits.takes == "items" or not ask.shows_files:
         return ask
     kinds = kinds_in(ask)
     if set(kinds) <= set(traits.media):

@@ -12,8 +12,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Protocol
 
-MOST = 64  # rows per statement; each size is a statement that a connection keeps
-STATEMENTS = 1024  # that a connection keeps prepared: a group has any size up to MOST
+MOST = 64  # rows per statement
+STEP = 8  # each size is a statement of its own, and preparing one takes longer than running it
+STATEMENTS = 512  # that a connection keeps prepared
 
 
 class Database(Protocol):
@@ -35,15 +36,21 @@ def upsert(table: str, columns: str, key: int) -> tuple[str, str]:
 
 
 def put(db: Database, into: str, rows: Sequence[Sequence[Any]], after: str = "") -> None:
-    """`into` ends where the rows begin: `insert into t`; `after` follows them."""
-    for at in range(0, len(rows), MOST):
-        some = rows[at : at + MOST]
+    """`into` ends where the rows begin: `insert into t`; `after` follows them. What does not fill a
+    step has a statement of its own."""
+    at = 0
+    while at < len(rows):
+        remaining = len(rows) - at
+        some = rows[at : at + min(MOST, remaining - remaining % STEP or remaining)]
         db.execute(_statement(into, len(some[0]), len(some), after), tuple(chain(*some)))
+        at += len(some)
 
 
 def among(db: Database, select: str, keys: Iterable[Any]) -> list[Any]:
-    """What a statement with `in ({})` gives, if it gives rows, for any number of keys."""
+    """What a statement with `in ({})` gives, if it gives rows, for any number of keys. The last one is
+    repeated until a step is full, which changes nothing."""
     wanted = tuple(keys)
+    wanted += wanted[-1:] * (-len(wanted) % STEP)
     found: list[Any] = []
     for at in range(0, len(wanted), MOST):
         some = wanted[at : at + MOST]

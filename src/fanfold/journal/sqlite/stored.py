@@ -34,7 +34,7 @@ ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
     " ended, error, why, repeats, again, unusable, bound, took, hedge_of, lost"
 )
-REPLY_WIDTH, ITEM_WIDTH = 11, 6
+REPLY_WIDTH = 11
 
 _TRIED = (
     "select a.step, e.value as id, count(*) as tries,"
