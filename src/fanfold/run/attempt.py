@@ -84,8 +84,7 @@ class Attempt:
             self._ctx.stopping.pause(str(left))
         except NeverSubmitted:
             self.uncount()
-            if self.grant.traits.at:
-                self._ctx.executor.forget(self.grant.traits.asked_as, self.grant.request.span)
+            self._ctx.executor.forget(self.grant.traits.asked_as, self.grant.request.span)
             raise
         except Exception as error:
             await self.fail(error)
