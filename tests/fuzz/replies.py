@@ -256,7 +256,9 @@ class _MemoryClient(http_aiohttp.AiohttpClient):
     def _route_by(self, *given: Any) -> Any:
         connector = _Connector(limit=0)
         connector.service = self.service
-        return super()._route_by(*given)._replace(connector=connector)
+        route = super()._route_by(*given)
+        route.connector = connector
+        return route
 
 
 # ── the part ─────────────────────────────────────────────────────────────────────────────────
