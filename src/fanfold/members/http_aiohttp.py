@@ -15,9 +15,8 @@ import ssl
 from base64 import b64encode
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
-from typing import NamedTuple
 from urllib.request import getproxies_environment
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import aiohttp
 import truststore
@@ -44,17 +43,36 @@ from fanfold.work.member import MAX_BYTES
 
 _LONGEST_HEADER, _MOST_HEADERS = 65_536, 256
 _SWITCHING = 101
+_LEFT_SECONDS = 1.0  # from the first connection that is left until all go back
 _CLOSED = "the connection was closed before the answer was complete"
 _FAILURES: tuple[type[Exception], ...] = (aiohttp.ClientError, HttpProcessingError, OSError)
 
 
-class _Route(NamedTuple):
-    """How a URL is reached. `to` only says to the connector where; `head` begins every request."""
+class _Route:
+    """How a URL is reached. `to` only says to the connector where; `head` begins every request. A
+    connection that one call has `left` is for the next; those that nobody takes soon go back to the
+    connector, which closes them when they are idle."""
 
-    connector: aiohttp.TCPConnector
-    to: aiohttp.ClientRequest
-    head: str
-    headers: dict[str, str]
+    def __init__(
+        self, connector: aiohttp.TCPConnector, to: aiohttp.ClientRequest, head: str,
+        headers: dict[str, str],
+    ) -> None:  # fmt: skip
+        self.connector, self.to, self.head, self.headers = connector, to, head, headers
+        self.left: list[Connection] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def leave(self, connection: Connection) -> None:
+        self.left.append(connection)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_LEFT_SECONDS, self.give_back)
+
+    def give_back(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        left, self.left, self._timer = self.left, [], None
+        for connection in left:
+            connection.release()
 
 
 class _Call:
@@ -90,7 +108,7 @@ class AiohttpClient:
         self._open, self._failures = False, _FAILURES
         self._routes: dict[str, _Route] = {}
         self._calls: set[_Call] = set()
-        self._used: WeakSet[ResponseHandler] = WeakSet()
+        self._used: WeakKeyDictionary[ResponseHandler, select.poll] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"<AiohttpClient {self._member} {'open' if self._open else 'closed'}>"
@@ -105,6 +123,7 @@ class AiohttpClient:
             if not call.time.expired():
                 call.time.reschedule(0.0)
         for route in routes.values():
+            route.give_back()
             await route.connector.close()
 
     async def post(
@@ -136,7 +155,7 @@ class AiohttpClient:
         try:
             async with call.time:
                 await self._connect(route, call)
-                return await self._exchange(call, request, each)
+                return await self._exchange(route, call, request, each)
         except self._failures as error:
             trouble = self._meaning(error, call.sent, within)
         finally:
@@ -149,17 +168,23 @@ class AiohttpClient:
         """On a connection that was used before, look before writing: aiohttp would write to one that
         the server has just closed, and would take for the answer what came in on it meanwhile."""
         while True:
-            connection = await route.connector.connect(route.to, [], self._timeout)
+            if route.left:
+                connection = route.left.pop()
+            else:
+                connection = await route.connector.connect(route.to, [], self._timeout)
             call.connection, protocol = connection, connection.protocol
             assert protocol is not None
-            if protocol not in self._used:
-                self._used.add(protocol)
+            looking = self._used.get(protocol)
+            if looking is None:
+                self._used[protocol] = _looking_at(connection)
                 return
-            if not protocol.should_close and not _readable(connection):
+            if not protocol.should_close and not looking.poll(0):
                 return
             call.abort()
 
-    async def _exchange(self, call: _Call, request: bytes, each: Each | None) -> Answer:
+    async def _exchange(
+        self, route: _Route, call: _Call, request: bytes, each: Each | None
+    ) -> Answer:
         connection = call.connection
         assert connection is not None and connection.protocol is not None
         protocol, transport = connection.protocol, connection.transport
@@ -180,7 +205,10 @@ class AiohttpClient:
             if not reading.feed(chunk):
                 return reading.end()
         call.connection = None
-        connection.release()
+        if protocol.should_close or not self._open:
+            connection.release()
+        else:
+            route.leave(connection)
         return reading.end()
 
     def _head(self, route: _Route, headers: Mapping[str, str], length: int, stream: bool) -> bytes:
@@ -258,14 +286,12 @@ class AiohttpClient:
         return connection_lost(who, _why(error))
 
 
-def _readable(connection: Connection) -> bool:
-    """Something came in although nothing was asked: the end of the connection, or worse."""
-    transport = connection.transport
-    if transport is None:
-        return True
+def _looking_at(connection: Connection) -> select.poll:
+    """To see whether something came in although nothing was asked: the end of the connection, or worse."""
+    assert connection.transport is not None
     looking = select.poll()
-    looking.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-    return bool(looking.poll(0))
+    looking.register(connection.transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return looking
 
 
 def _why(error: Exception) -> str:
