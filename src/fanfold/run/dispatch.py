@@ -174,7 +174,10 @@ class Dispatch:
         gauge = grant.gauge
         grant.started, grant.slot = now, True
         grant.permit = self.limits.take(gauge, now, grant.reserved.tokens, grant.request.prefix)
-        grant.order = gauge.pool.throttle.number(grant.repeated)
+        throttle = gauge.pool.throttle
+        grant.order = throttle.sent
+        if grant.repeated:
+            throttle.refusals.repeated(throttle.sent)
         grant.step.in_flight += 1
         return grant
 

@@ -138,12 +138,6 @@ class Throttle:
         self._usual = 0.0  # the share of them while there is no cap
         self.calm = True  # nothing was refused lately: answers need not be counted
 
-    def number(self, repeated: bool) -> int:
-        """Of the call that is sent now; `repeated`: for an ask that was refused before."""
-        if repeated:
-            self.refusals.repeated(self.sent)
-        return self.sent
-
     def refusing_for(self, now: float) -> float:
         """Seconds of nothing but refusals."""
         return 0.0 if self.first_refusal is None else now - self.first_refusal
