@@ -8,8 +8,8 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ import pytest
 from fanfold.faces.cli.main import main
 from fanfold.testing.running import RunningServer
 from tests.faces.project import write_project
+from tests.flow.answering import all_answered
 from tests.postgres import end_with_us
 from tests.waiting import wait_until
 
@@ -143,24 +144,6 @@ def while_answering(model: RunningServer, over: Callable[[], object]) -> None:
             return wait_until(over, seconds=0.5 * 2**n)
         model.release()
     raise AssertionError("it never came true")
-
-
-@contextmanager
-def all_answered(model: RunningServer) -> Iterator[None]:
-    """Meanwhile, at once."""
-    over = threading.Event()
-
-    def release() -> None:
-        while not over.wait(0.01):
-            model.release()
-
-    thread = threading.Thread(target=release)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 class Together:

@@ -14,8 +14,9 @@ import pytest
 from fanfold.journal import opening
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.project import MEMBER, PRICE, write_project
+from tests.flow.answering import all_answered
 from tests.flow.proxy import Proxy
-from tests.flow.share_processes import ITEMS, StoreRows, all_answered, while_answering
+from tests.flow.share_processes import ITEMS, StoreRows, while_answering
 from tests.hosts import LAB, Host, HostProgram, laboratory
 from tests.postgres import server_at
 

@@ -20,10 +20,10 @@ from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.outcome import Receipt
 from tests import postgres
+from tests.flow.answering import all_answered
 from tests.flow.children import Child, child, finished
 from tests.flow.crash_child import PRICE, Job, Told
 from tests.flow.proxy import Proxy
-from tests.flow.share_processes import all_answered
 from tests.flow.simulation import outcomes
 from tests.postgres import PostgresServer
 from tests.waiting import wait_until
@@ -129,7 +129,8 @@ def test_connections_that_are_cut_again_and_again_lose_nothing(
 ) -> None:
     work = job(database.place(), model, tmp_path)
     running = under_way(work, model)
-    while running.process.is_alive() and not running.told.poll(0.05):
+    for many in range(44, ITEMS, 4):
+        wait_until(lambda least=many: over(running) or asked(model, work) >= least)
         database.run(CUT)
     complete(finished(running), model, work)
     assert counts(model, work) == [1] * ITEMS

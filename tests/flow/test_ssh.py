@@ -16,7 +16,7 @@ from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import Ended, fanfold, started
 from tests.faces.project import MEMBER, PRICE, write_items, write_project
-from tests.flow.share_processes import all_answered
+from tests.flow.answering import all_answered
 from tests.sshd import SshServer, sshd
 from tests.waiting import wait_until
 

@@ -12,7 +12,7 @@ from fanfold.testing.running import RunningServer, threaded_server
 from tests import postgres
 from tests.faces.cli import fanfold, started
 from tests.faces.project import PRICE
-from tests.flow.share_processes import all_answered
+from tests.flow.answering import all_answered
 from tests.flow.test_workers import Machines, rows
 from tests.postgres import PostgresServer
 from tests.waiting import wait_until

@@ -145,7 +145,8 @@ class RunEnd(Protocol):
         it ended. `message`: the operator ends an agent, and this is said of it."""
 
     async def withdraw(self, spans: Collection[str]) -> list[str]:
-        """What nobody has taken nobody will take: these are answered, also those of before. Others go on."""
+        """What of this run's asks nobody has taken nobody will take: these are answered, also those of
+        before. Others go on."""
 
     async def held_by(self) -> dict[str, list[str]]:
         """This run's asks that are under way, by the session of their worker."""

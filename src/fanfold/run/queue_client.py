@@ -231,6 +231,7 @@ class QueueClient:
         if self._leaving and self._waiting:
             for span in await self.queue.withdraw(tuple(self._waiting)):
                 self._end(span, NeverSubmitted(self._leaving))
+                self._to_forget.append(span)
         if forgotten := self._to_forget:
             self._to_forget = []
             await self.queue.forget(forgotten)

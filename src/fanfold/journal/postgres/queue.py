@@ -82,8 +82,7 @@ told as (select count(pg_notify('fanfold_' || worker, 'cancel'))
   from (select distinct worker from stopped where worker <> '') as w)
 select span from stopped, told where state = 'withdrawn'"""
 _WITHDRAW = """
-update asks set state = 'withdrawn' where span = any($1) and state in ('queued', 'withdrawn')
-returning span"""
+update asks set state = 'withdrawn' where owner = $2 and worker = '' and span = any($1) returning span"""
 _FORGET = """
 with done as (delete from pieces where span = any($1)),
 said as (delete from messages where span = any($1)),
@@ -182,7 +181,7 @@ class PostgresQueue:
         return [span for (span,) in await self._execute(_CANCEL, list(spans), message)]
 
     async def withdraw(self, spans: Collection[str]) -> list[str]:
-        return [span for (span,) in await self._execute(_WITHDRAW, list(spans))]
+        return [span for (span,) in await self._execute(_WITHDRAW, list(spans), self.session)]
 
     async def held_by(self) -> dict[str, list[str]]:
         """This run's asks that are under way, by the session of their worker."""

@@ -1,8 +1,7 @@
 """A queue of asks in a folder of one machine: for runs elsewhere that reach that machine over a connection.
 
 The same rows as on a server (`postgres/queue`), in a database of its own. Who is alive is known by locks,
-which end with their processes, so nobody is ever cut off. Processes wake one another through pipes that
-have names.
+which end with their processes, so nobody is ever cut off. Processes wake one another through named pipes.
 """
 
 from __future__ import annotations
@@ -160,9 +159,8 @@ class FolderQueue:
         self._tell("")
 
     async def answers(self, but: Collection[str]) -> list[tuple[str, bytes]]:
-        question = "select span, answer from asks where owner = ? and state = 'done'"
-        question += f" and span not {_IN}"
-        return await self._execute(question, self.session, _listed(but))
+        question = "select span, answer from asks where owner = ? and state = 'done' and span not "
+        return await self._execute(question + _IN, self.session, _listed(but))
 
     async def forget(self, spans: Collection[str]) -> None:
         def work(db: sqlite3.Connection) -> None:
@@ -174,19 +172,16 @@ class FolderQueue:
     async def cancel(self, spans: Collection[str], message: str = "") -> list[str]:
         statement = (
             "update asks set state = case state when 'queued' then 'withdrawn' else state end,"
-            f" cancel = 'yes ' || ? where span {_IN} and state in ('queued', 'taken')"
-            " returning span, state"
+            f" cancel = 'yes ' || ? where span {_IN} and state in ('queued', 'taken') returning span, state"
         )
         stopped = await self._execute(statement, message, _listed(spans))
         self._tell("cancel")
         return [span for span, state in stopped if state == "withdrawn"]
 
     async def withdraw(self, spans: Collection[str]) -> list[str]:
-        statement = (
-            f"update asks set state = 'withdrawn' where span {_IN} and state in ('queued', 'withdrawn')"
-            " returning span"
-        )
-        return [span for (span,) in await self._execute(statement, _listed(spans))]
+        untaken = f"where owner = ? and worker = '' and span {_IN} returning span"
+        change = f"update asks set state = 'withdrawn' {untaken}"
+        return [one for (one,) in await self._execute(change, self.session, _listed(spans))]
 
     async def held_by(self) -> dict[str, list[str]]:
         held: dict[str, list[str]] = {}
@@ -232,9 +227,7 @@ class FolderQueue:
         self, span: str, number: int, text: str, *, last: bool = False
     ) -> MessageState:
         def work(db: sqlite3.Connection) -> MessageState:
-            put = (
-                "insert into messages (span, number, text) values (?, ?, ?) on conflict do nothing"
-            )
+            put = "insert or ignore into messages (span, number, text) values (?, ?, ?)"
             db.execute(put, (span, number, text))
             if last:
                 refused = "update messages set state = 'refused' where span = ? and number = ?"
