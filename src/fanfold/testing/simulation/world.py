@@ -164,7 +164,7 @@ NEEDS = {
     "queue_client": Needs(("workers",)),
     "remote": Needs(("workers",)),
     "worker": Needs(("workers",), (("hedge", (True, False)), ("batch", False))),
-    "tools": Needs(job=(("tools", True),)),
+    "tools": Needs(job=(("tools", True), ("batch", False))),
     "govern": Needs(job=(("asking", True),)),
     "race": Needs(job=(("hedge", True), ("batch", False))),
     "judging": Needs(job=(("gate", ("judge", "python")),), again=True),
