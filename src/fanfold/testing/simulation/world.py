@@ -129,6 +129,11 @@ def world_of(seed: int) -> World:
     leases, shuffle = rng.random() < 0.3, rng.random() < 0.8
     if workers and leases and rng.random() < 0.4:  # a run that waits for them sleeps past its lease
         faults.append(_replace(_placed(rng, WorldFault("stop")), amount=25.0))
+    if (
+        len(jobs) > 1 and not workers and rng.random() < 0.1
+    ):  # both draw on the month of one service
+        services = [_replace(services[0], kind="batch", monthly=0.004, cost=3.0)]
+        jobs = [_replace(job, batch=True) for job in jobs]
     return World(seed, tuple(jobs), tuple(services), tuple(faults), leases, shuffle, workers)
 
 
