@@ -110,7 +110,8 @@ class Shape:
 
     @property
     def uses_tools(self) -> bool:
-        return self.job.tools and "agent" not in self.kinds
+        """Nobody waits for a batch with each result of a tool: a step has one or the other."""
+        return self.job.tools and not self.by_batch and "agent" not in self.kinds
 
     def how(self, step: str) -> dict[str, Any]:
         """The options that all patterns have in common."""

@@ -129,6 +129,11 @@ def world_of(seed: int) -> World:
     leases, shuffle = rng.random() < 0.3, rng.random() < 0.8
     if workers and leases and rng.random() < 0.4:  # a run that waits for them sleeps past its lease
         faults.append(_replace(_placed(rng, WorldFault("stop")), amount=25.0))
+    if (
+        len(jobs) > 1 and not workers and rng.random() < 0.1
+    ):  # both draw on the month of one service
+        services = [_replace(services[0], kind="batch", monthly=0.004, cost=3.0)]
+        jobs = [_replace(job, batch=True) for job in jobs]
     return World(seed, tuple(jobs), tuple(services), tuple(faults), leases, shuffle, workers)
 
 
@@ -164,7 +169,7 @@ NEEDS = {
     "queue_client": Needs(("workers",)),
     "remote": Needs(("workers",)),
     "worker": Needs(("workers",), (("hedge", (True, False)), ("batch", False))),
-    "tools": Needs(job=(("tools", True),)),
+    "tools": Needs(job=(("tools", True), ("batch", False))),
     "govern": Needs(job=(("asking", True),)),
     "race": Needs(job=(("hedge", True), ("batch", False))),
     "judging": Needs(job=(("gate", ("judge", "python")),), again=True),
@@ -266,15 +271,16 @@ def _other_job(rng: random.Random, first: WorldJob, name: str) -> WorldJob:
 
 
 def _service(rng: random.Random, name: str) -> SimulatedService:
-    """One with batches refuses now and then to say what it has."""
+    """One with batches refuses now and then to show the results: after it was given asks, and looked at."""
     kind = rng.choices(KINDS, (72, 10, 0 if name == "one" else 12, 5, 5))[0]
-    often: Behaviour = "quota" if kind == "batch" else "bad"
     script: list[Behaviour] = []
     if rng.random() < 0.8:
         wrong = rng.random() * 0.7
         for _ in range(rng.randrange(12)):
-            one = often if rng.random() < 0.2 else rng.choice(BEHAVIOURS[1:])
+            one = "bad" if rng.random() < 0.2 else rng.choice(BEHAVIOURS[1:])
             script.append(one if rng.random() < wrong else "ok")
+    if kind == "batch" and rng.random() < 0.35:
+        script = [*["ok"] * rng.randint(2, 5), "quota"]  # type: ignore[list-item]
     return SimulatedService(
         name,
         tuple(script),
