@@ -100,9 +100,9 @@ class Shape:
 
     @property
     def by_batch(self) -> bool:
-        """Whether its asks go to batch services, as those with tools cannot."""
+        """Whether its asks go to batch services."""
         first = self.kinds[:1] if self.job.escalate and len(self.kinds) > 1 else self.kinds
-        return self.job.batch and "batch" in first and not self.uses_tools
+        return self.job.batch and "batch" in first
 
     @property
     def shard(self) -> int | None:
