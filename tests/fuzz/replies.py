@@ -444,7 +444,7 @@ class Agents:
         made = list(lines[start : start + 80])
         for _ in range(rng.choice((1, 1, 2, 4))):
             n = rng.randrange(len(made))
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 made[n] = written(rng, self._mutations[name].changed(rng, json.loads(made[n])))
             if rng.random() < 0.2:
                 made[n] = noisy(rng, made[n])

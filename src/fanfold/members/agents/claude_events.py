@@ -139,7 +139,7 @@ class ClaudeReader:
                 self._folder = str(event.get("cwd") or "")
                 self._meter.hours = _version(event) > _PLAIN_HOURS
                 reading.missing = tuple(_not_there(event.get("mcp_servers")))
-                yield EventLine("system", f"session {reading.session} of {reading.model}")
+                yield EventLine("system", one_line(f"session {reading.session} of {reading.model}"))
             case "status":
                 reading.under_way |= event.get("status") == "requesting"
             case "api_retry":
