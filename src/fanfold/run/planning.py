@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import msgspec
 
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, StoreError
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import DropBatch, PlanBatch, RunRecord
 from fanfold.run.sources import Rows, Spooled
@@ -77,7 +77,10 @@ class PlannedSource:
             self._refuse(absent, self._page(absent)[0][0], "was planned, but is no longer there")
 
     def _page(self, first: int) -> list[tuple[str, bytes]]:
-        return self._store.read.planned_items(self._run, self._batch, first, PAGE)
+        page = self._store.read.planned_items(self._run, self._batch, first, PAGE)
+        if len(page) != min(PAGE, self._size - first):
+            raise StoreError("the store: the list of the planned items is damaged; restore a copy")
+        return page
 
     def _differs(self, position: int, id: str, planned: str) -> NoReturn:
         if id == planned:
