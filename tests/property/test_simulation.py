@@ -157,6 +157,22 @@ def test_results_of_a_batch_that_the_service_refuses_to_show_are_not_written_off
     assert simulate(msgspec.structs.replace(world, shuffle=False)).statuses == ["complete"] * 2
 
 
+def test_a_batch_that_a_service_refuses_to_speak_of_is_not_written_off() -> None:
+    """Its quota is used up, or the key is refused meanwhile: what was sent may be billed all the same."""
+    services = (
+        SimulatedService("one"),
+        SimulatedService("two", script=("ok", "quota", "quota"), kind="batch"),
+    )
+    simulate(World(37111, (WorldJob(items=1, batch=True),), services))
+
+
+def test_a_run_may_be_opened_again_with_less_money_than_an_operator_gave_it() -> None:
+    service = SimulatedService("one", kind="workers")
+    raised = WorldFault("order", at=57, amount=5.0, order="set budget=9")
+    job = WorldJob(pattern="ensemble", hedge=True, usd=0.005)
+    simulate(World(2335, (job,), (service,), (raised,), workers=1))
+
+
 def test_an_input_that_changes_while_it_is_planned_can_be_planned_again() -> None:
     """Its hashes were those of one content, its fingerprint that of another: no resume could go on."""
     for at in (2, 3, 5):

@@ -320,7 +320,7 @@ class Submission:
         try:
             return await self._patiently(lambda: self._service.look(self._id))
         except MemberError as error:
-            there = await self._patiently(lambda: self._service.since(self._earliest, frozenset()))
+            there = await self._told(lambda: self._service.since(self._earliest, frozenset()))
             if any(one.id == self._id for one in there):
                 raise LeftInBatch(f"its batch cannot be looked at: {error}") from None
             raise MemberError(f"its batch {self._id} is gone: {error}", lost=True) from None

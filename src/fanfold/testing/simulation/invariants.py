@@ -69,6 +69,7 @@ class Invariants:
         self._limits = {one.name: one for one in world.services}
         self._jobs = {job.name: job for job in reversed(world.jobs)}
         self._answered: Counter[int] = Counter()
+        self._spent: Counter[int] = Counter()  # by run, settled and reserved when last looked at
         self.more: Counter[int] = Counter()
 
     def _ask(self, question: str, given: Any = ()) -> Any:
@@ -79,6 +80,7 @@ class Invariants:
         self.damaged = self.damaged or kind == "flip"
         if kind != "power":
             self._answered.clear()
+            self._spent.clear()
             for call in self._books.calls:
                 call.forgotten = True
 
@@ -209,13 +211,16 @@ class Invariants:
                         self.broken(f"nobody said {value!r}, but it is in the result")
 
     def _within_budget(self, run: int) -> None:
+        """A run that is opened again may state a budget below what it has spent by then, of one that an
+        operator had raised: it spends no more."""
         name, written = self._ask("select name, budget from runs where no = ?", (run,)).fetchone()
         spent, calls = self._ask(
             f"select coalesce(sum(cost), 0), coalesce(sum({HAPPENED}), 0) from attempts where run = ?",
             (run,),
         ).fetchone()
         budget, excess = _budget(written), self._excess()
-        if budget.usd is not None and spent > nanos(budget.usd) + excess:
+        grew, self._spent[run] = spent > self._spent[run], spent
+        if budget.usd is not None and grew and spent > nanos(budget.usd) + excess:
             self.broken(f"{spent} of {nanos(budget.usd)} nano-dollars are settled or reserved")
         if budget.calls is not None and calls > budget.calls:
             self.broken(f"{calls} calls of {budget.calls}")
