@@ -30,10 +30,11 @@ from fanfold.faces.ui.orders import PageOrders
 from fanfold.faces.ui.reading import StoreReader
 from fanfold.faces.web import listen, read_json
 from fanfold.testing.member import Scripted, traits
+from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.task import Budget
 from tests.faces.desk import INITIALIZE, mcp_endpoint
 from tests.faces.hostile import ATTACKS
-from tests.faces.serving import KEY, endpoint, reply
+from tests.faces.serving import KEY, USED, endpoint
 from tests.flow.simulation import Provider, Scene, echoing, play, words
 from tests.fuzz.engine import Given, Wrong
 from tests.fuzz.mutate import Mutation, noisy, odd, written
@@ -95,6 +96,12 @@ async def _ui(store: Path) -> AsyncIterator[int]:
         door.close()
 
 
+def _brief(ask: Ask, n: int) -> Reply:
+    """It keeps `max_tokens`, whatever a request makes of that: nothing is sent to one that does not."""
+    used = Usage(USED.input, min(USED.output, ask.params.max_tokens or USED.output))
+    return Reply('{"a": "yes"}', usage=used)
+
+
 class Requests:
     """The three servers, in this process; the first piece says which, the rest are the bytes of one
     connection. After each a plain request must be answered as ever."""
@@ -122,7 +129,7 @@ class Requests:
         self._complaints.append(repr(context.get("exception") or context.get("message")))
 
     async def _start(self) -> dict[str, int]:
-        member = Scripted(lambda ask, n: reply('{"a": "yes"}'), traits("m"))
+        member = Scripted(_brief, traits("m"))
         serve = await self._open.enter_async_context(
             endpoint(self._home, member, bounds=LIMITS)
         )  # fmt: skip
