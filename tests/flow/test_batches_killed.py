@@ -108,7 +108,8 @@ def test_a_plan_that_cannot_be_meant_names_its_line(tmp_path: Path) -> None:
         ended = fanfold(tmp_path, "run", "plan.yaml", *words)
         assert (ended.code, ended.err) == (
             2, "fanfold: plan.yaml:5: `say`: `batch` needs a member with a batch service, and m has none that"
-            " is known; if it has one, state `batch_price` in the roster (0.5 is half the price)\n"
+            " is known; if it has one, state `batch_price` in the roster (0.5 is half the price). Only"
+            " members of kind openai or anthropic that are not asked elsewhere (`at`) can have one\n"
         )  # fmt: skip
     ended = fanfold(tmp_path, "graph", "plan.yaml")
     assert (ended.code, "in batches within 6h" in ended.out) == (0, True)

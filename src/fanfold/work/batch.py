@@ -96,7 +96,8 @@ def without_service(members: Sequence[str]) -> str:
     """What is wrong with a batch of members none of whom has such a service."""
     return (
         f"`batch` needs a member with a batch service, and {', '.join(members)} has none that is known; if"
-        " it has one, state `batch_price` in the roster (0.5 is half the price)"
+        " it has one, state `batch_price` in the roster (0.5 is half the price). Only members of"
+        " kind openai or anthropic that are not asked elsewhere (`at`) can have one"
     )
 
 
