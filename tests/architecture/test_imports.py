@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from graphlib import CycleError, TopologicalSorter
 
@@ -219,3 +221,12 @@ def test_nobody_outside_the_journal_knows_which_store_there_is() -> None:
         and found.target.startswith(backends)
     ]
     assert [str(found) for found in knowing] == []
+
+
+def test_the_host_of_an_agent_loads_little() -> None:
+    """There is one for every agent at work: it knows records and processes, and neither plans nor prompts."""
+    code = "import fanfold.members.agents.host, sys; print(*sys.modules)"
+    said = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    loaded = set(said.stdout.split())
+    assert "fanfold.members.agents.host" in loaded
+    assert not loaded & {"asyncio", "fanfold.work.ask", "fanfold.work.member", "secrets", "yaml"}

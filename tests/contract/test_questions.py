@@ -63,6 +63,7 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "items_missing": [(1, 0, 0), (1, 0, 0, 1, 3)], "reasons": [(1, STATES)],
     "known": [(KEYS, frozenset({"m:1"}), 1), (KEYS, frozenset({"m:1"}), 2, True)],
     "known_at": [(1, 0, 0, [0, 3])], "attempt_state": [(1,), (99,)],
+    "session_of": [(n,) for n in range(1, 9)],
     "newest": [(1, ("ok", "in_doubt"), 2)], "attempts_in_doubt": [(1,), (2,)], "gate_crashes": [(1,)],
     "spent": [(1,), (2,), (9,)], "free_calls": [(1,)], "runs_below": [(1,), (2,)],
     "step_seconds": [(1,), (9,)], "submissions": [(1,), (2,)], "in_batches": [(1,), (2,)],

@@ -159,6 +159,26 @@ def test_a_hedge_may_have_the_keys_of_the_attempt_beside_it(backend: Backend) ->
     assert (attempts, spent[0].hedged) == ([(1, None), (2, 1)], 1)
 
 
+def test_a_hedge_whose_process_dies_is_in_doubt_also_when_the_other_has_answered(
+    backend: Backend,
+) -> None:
+    """It was found by its claim, which went with the reply to the same ask: it stayed in progress for ever,
+    and the money that is reserved for it was not counted."""
+
+    async def act(store: Store) -> list[Any]:
+        await store.write(AddRun(record()))
+        await store.write(start())
+        await store.write(start(beside=1))
+        await store.write(end(1))
+        found = store.read.open_attempts()
+        await store.write(LoseAttempts(tuple(no for no, _ in found), 5.0))
+        known = (await store.write(start(session="t"))).known
+        doubt = [(one.no, one.keys) for one in store.read.attempts_in_doubt(1)]
+        return [found, known, [one.state for one in store.read.attempts(1)], doubt]
+
+    assert within(backend, act) == [[(2, "s")], (KEY,), ["ok", "in_doubt"], [(2, (KEY,))]]
+
+
 def test_an_error_frees_the_key_and_a_cancelled_start_too(backend: Backend) -> None:
     async def act(store: Store) -> list[Any]:
         await store.write(AddRun(record()))
@@ -243,6 +263,41 @@ def test_a_repetition_that_was_never_sent_is_not_the_one_that_counts(backend: Ba
         return [(one.lost, one.again, one.repeats) for one in known]
 
     assert within(backend, act) == [("died", True, 0), ("unsent", False, 0), ("", False, 1)]
+
+
+def test_what_another_has_adopted_is_not_lost_with_the_session_it_was_of(backend: Backend) -> None:
+    """Whoever waited for the dead session may learn of its end late."""
+
+    async def act(store: Store) -> list[Any]:
+        await write(store, AddRun(record()), start())
+        states: list[Any] = []
+        for fact in (
+            LoseAttempts((1,), 5.0, (), ("s",)),
+            AdoptAttempts(1, "t", (1,)),
+            LoseAttempts((1,), 6.0, (1,), ("s",)),
+            LoseAttempts((1,), 7.0, (), ("t",)),
+        ):
+            await store.write(fact)
+            states.append((store.read.attempt_state(1), store.read.session_of(1)))
+        return states
+
+    in_doubt, adopted = ("in_doubt", ""), ("started", "t")
+    assert within(backend, act) == [in_doubt, adopted, adopted, in_doubt]
+
+
+def test_a_private_reply_settles_the_doubt_of_its_own_run_only(backend: Backend) -> None:
+    async def act(store: Store) -> list[Any]:
+        await write(
+            store, AddRun(record()), AddRun(record("other")), start(), start(run=2, session="t")
+        )
+        await store.write(LoseAttempts((1,), 5.0))
+        again = await store.write(start(run=2, session="t"))
+        own = NewReply(KEY, "m:1", "m", Reply("fine"), 7, True)
+        await store.write(end(again.attempt, run=2, landed=(own,)))
+        held = await store.write(start(session="u", take_over=False))
+        return [again.attempt > 0, held.attempt, len(held.doubt)]
+
+    assert within(backend, act) == [True, 0, 1]
 
 
 def test_an_attempt_in_doubt_can_be_adopted_once(backend: Backend) -> None:
@@ -674,3 +729,24 @@ def test_the_others_of_its_group_are_applied_once_whenever_the_store_is_busy(
     (first, refused, last), orders, seen = within(backend, act)
     assert (first, type(refused), last) == (1, InvalidReply, 2)
     assert (orders, seen) == (["pause", "resume"], [2])
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_an_attempt_whose_reply_cannot_be_stored_ends_with_its_group_also_when_the_store_is_busy(
+    backend: Backend, at: int
+) -> None:
+    """What it took is on record when another begins with the money that came back."""
+
+    async def act(store: Any) -> tuple[list[Any], list[tuple[str, int]]]:
+        await write(store, AddRun(record()), start())
+        writer = Writer(Busy(store.home, at), thread=False, patience=Patience(between=0.001))
+        reply = NewReply(KEY, "m:1", "m", Reply("\ud800"), 7)
+        facts = [end(1, landed=(reply,)), start(OTHER)]
+        given = await asyncio.gather(*map(writer.write, facts), return_exceptions=True)
+        await writer.write(GiveOrder(1, 1.0, "ann", "pause"))
+        writer.close()
+        return given, [(one.state, one.cost) for one in store.read.attempts(1)]
+
+    (refused, claim), attempts = within(backend, act)
+    assert (type(refused), claim.attempt) == (InvalidReply, 2)
+    assert sorted(attempts)[0] == ("error", 7)

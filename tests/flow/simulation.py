@@ -19,6 +19,7 @@ from typing import Any
 from fanfold.clock import Clock, RealClock
 from fanfold.errors import RunStopped
 from fanfold.journal.contract import Store
+from fanfold.journal.damage import damage_is_named
 from fanfold.journal.opening import open_store
 from fanfold.members.roster import RosterSettings
 from fanfold.patterns.fold import collect
@@ -131,7 +132,8 @@ def play(
         journal = open_store(scene.store, thread=False, after_commit=_Bounded(after_commit))
         try:
             async with asyncio.timeout(MOST_SECONDS):
-                return await carry_out(journal, scene, clock, resume, meanwhile)
+                with damage_is_named(journal):
+                    return await carry_out(journal, scene, clock, resume, meanwhile)
         finally:
             journal.close()
 

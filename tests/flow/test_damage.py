@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sqlite3
 from contextlib import closing
@@ -13,10 +14,14 @@ import pytest
 
 from fanfold.errors import FanfoldError, StoreError
 from fanfold.journal import copying, opening
+from fanfold.journal.damage import damage_is_named
 from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.run.open import open_quietly
+from fanfold.run.receipt import receipt
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.task import Budget
 from tests.flow.simulation import Provider, Said, Scene, outcomes, play, words
 
 LONG = "long " * 2000  # a reply that is kept by its hash
@@ -51,6 +56,9 @@ def flip(value: Any) -> Any:
 DAMAGE = {
     "a reply": "update replies set reply = flip(reply) where no = 1",
     "its answerer's member": "update replies set member = flip(member) where no = 1",
+    "its key": "update replies set key = flip(key) where no = 1",
+    "its answerer": "update replies set answerer = flip(answerer) where no = 1",
+    "whom it serves": "update replies set private = flip(private) where no = 1",
     "a large reply": "update blobs set data = flip(data)",
     "a large reply is missing": "delete from blobs",
     "a reply that is no JSON": "update replies set reply = x'7b' where no = 1",
@@ -128,6 +136,7 @@ def test_a_sound_reply_to_the_same_ask_serves_instead(memory_path: Path) -> None
      ("update runs set budget = flip(budget)", "the record of run scene"),
      ("update runs set status = 'ronning'", "damaged"),
      ("update attempts set ids = x'00'", "damaged"),
+     ("update attempts set state = flip(state) where no = 1", "damaged"),
      ("update outcomes set state = 'unvunded' where position = 0", "damaged")],
 )  # fmt: skip
 def test_what_results_are_made_of_is_refused_in_one_line_when_damaged(
@@ -160,6 +169,33 @@ def test_a_run_whose_record_is_gone_says_so(memory_path: Path) -> None:
         play(paid(memory_path, Provider(says), pattern=pattern))
 
 
+@pytest.mark.parametrize("where", ["index", "row"])
+def test_no_reply_is_paid_again_because_its_index_is_damaged(memory_path: Path, where: str) -> None:
+    """The index is made anew, unless what it would be made from is not right either."""
+    provider = Provider(says)
+    scene = paid(memory_path, provider)
+    whole = play(scene)
+    file = memory_path / "journal.db"
+    if where == "row":
+        change(memory_path, "update replies set key8 = flip(key8) where no = 3")
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("pragma wal_checkpoint(truncate)")
+        find = "select rootpage from sqlite_master where name = 'replies_by_key'"
+        (page,) = db.execute(find).fetchone()
+        (key,) = db.execute("select key from replies where no = 2").fetchone()
+    content = bytearray(file.read_bytes())
+    content[content.index(key[:8], (page - 1) * 4096) + 7] ^= 1
+    file.write_bytes(content)
+    later = replace(scene, name="later")
+    if where == "row":
+        with pytest.raises(StoreError, match="the key of a reply is damaged; restore a copy"):
+            play(later)
+    else:
+        assert play(later).result == whole.result
+        assert play(replace(scene, name="third")).result == whole.result
+    assert len(provider.sent) == 5, "nothing was asked again"
+
+
 def test_a_check_finds_pages_that_are_anothers(memory_path: Path) -> None:
     """An index whose page is that of another finds nothing, and says nothing of it."""
     play(paid(memory_path, Provider(says)))
@@ -174,6 +210,71 @@ def test_a_check_finds_pages_that_are_anothers(memory_path: Path) -> None:
     problems = copying.check(archive).problems
     archive.close()
     assert problems and problems[0].startswith("the database: ")
+
+
+def test_a_failure_over_a_damaged_store_names_the_damage_and_another_one_stays_what_it_is(
+    memory_path: Path,
+) -> None:
+    """A row of a page that is another's has what no row can have; who reckons with it fails."""
+    play(paid(memory_path, Provider(says)))
+
+    def reckoned() -> None:
+        archive = opening.look(memory_path)
+        try:
+            with damage_is_named(archive):
+                run = archive.read.find("scene")
+                assert run is not None and receipt(archive.read, run).calls == 5
+                raise TypeError("a defect")
+        finally:
+            archive.close()
+
+    with pytest.raises(TypeError, match="a defect"):
+        reckoned()
+    overwrite(memory_path, "sums", "batches")
+    with pytest.raises(StoreError, match=r": damaged \(.* sums\.") as caught:
+        reckoned()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_script_that_goes_on_over_a_damaged_store_is_told_so(memory_path: Path) -> None:
+    provider = Provider(says)
+    assert play(paid(memory_path, provider, budget=Budget(calls=3))).status == "paused"
+    overwrite(memory_path, "sums", "batches")
+
+    async def script() -> None:
+        async with open_quietly("scene", members=[provider], store=memory_path):
+            raise AssertionError("nothing is opened")
+
+    with pytest.raises(StoreError, match=r": damaged \(.* sums\."):
+        asyncio.run(script())
+
+
+def overwrite(store: Path, table: str, other: str) -> None:
+    """The first page of a table is that of another."""
+    with closing(sqlite3.connect(store / "journal.db")) as db:
+        db.execute("pragma wal_checkpoint(truncate)")
+        pages = dict(db.execute("select name, rootpage from sqlite_master where type = 'table'"))
+    whole = bytearray((store / "journal.db").read_bytes())
+    to, at = ((pages[name] - 1) * 4096 for name in (table, other))
+    whole[to : to + 4096] = whole[at : at + 4096]
+    (store / "journal.db").write_bytes(whole)
+
+
+@pytest.mark.parametrize("changed", [
+    "update replies set no = 99 where no = 2",
+    "update replies set member = flip(member) where no = 2",
+    "update outcomes set member = flip(member) where position = 1",
+])  # fmt: skip
+def test_who_counts_the_answers_of_a_member_finds_a_damaged_one(
+    memory_path: Path, changed: str
+) -> None:
+    """Else the member would have answered one item less, and somebody who is not there one more."""
+    play(paid(memory_path, Provider(says)))
+    assert change(memory_path, changed) == 1
+    archive = opening.look(memory_path)
+    with pytest.raises(StoreError, match="1 of its replies are damaged"):
+        archive.read.answered_items(1)
+    archive.close()
 
 
 def test_one_damaged_record_does_not_hide_the_other_runs(memory_path: Path) -> None:
@@ -197,7 +298,8 @@ def read_all(store: Path) -> list[Any]:
         read = archive.read
         return [
             read.tally(run.no), list(read.parts(run.no, 0, 0)), list(read.items_behind(run.no, 0, 0)),
-            read.attempts(run.no), read.call_times(run.no, 10), read.spent(run.no),
+            list(read.attempts_by_number([1, 2])), read.attempts(run.no), read.call_times(run.no, 10),
+            read.spent(run.no),
             [one.id for one in read.endings(run.no, ("passed",))],
         ]  # fmt: skip
     finally:

@@ -24,8 +24,11 @@ from tests.fuzz.files import command
 PAGE = 4096
 USED = Usage(9, 9)
 LONG = "long " * 2000  # a reply that is kept by its hash
-UNCHECKED = ("cost", "tokens", "calls", "seconds", "attempts", "eta", "rate", "overrun", "usd")
-"""What is summed up from attempts, which have no checksums (docs/promises.md)."""
+UNCHECKED = (
+    "cost", "tokens", "calls", "seconds", "attempts", "eta", "rate", "overrun", "usd",
+    "reason", "started", "tags",
+)  # fmt: skip
+"""Summed up from attempts, which have no checksums, or not covered by that of a run (docs/journal.md)."""
 
 
 def _says(ask: Ask, n: int) -> Said:

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from fanfold.testing.simulation.draw import world_of
 from fanfold.testing.simulation.shrink import failure_of
 from fanfold.testing.simulation.storage import new_database
-from fanfold.testing.simulation.world import world_of
 
 MOST = 3000
 
@@ -51,7 +51,7 @@ DEFECTS = (
            "(self._account, own)", "(self._account,)"),
     Defect("the store does not guard the month", "fanfold.journal.decide:claim",
            "if limits and (refused", "if False and (refused"),
-    Defect("what a dead process had sent is refunded", "fanfold.journal.sqlite.attempts:lose",
+    Defect("what a dead process had sent is refunded", "fanfold.journal.sqlite.orphans:lose",
            "bound = 1, ended", "bound = 1, cost = 0, ended"),
     Defect("a refused call is charged", "fanfold.run.cost:cost_of_error",
            "isinstance(error, InvalidReply) else NOTHING", "isinstance(error, InvalidReply) else reserved"),
@@ -91,7 +91,9 @@ DEFECTS = (
            "self._judge(known.reply, known.member)",
            'self.reply, self.member, self.final, self.verdict = known.reply, known.member, "passed", None'),
     Defect("a reduce takes what did not pass", "fanfold.journal.sqlite.read_items:ItemRows.parts",
-           "and o.state = 'passed' order", "and o.state in ('passed', 'kicked') order"),
+           "after = -1",
+           "after, _PASSED = -1, globals()['_PASSED'].replace(\"= 'passed'\", \"in ('passed', 'kicked')\")\n"
+           "    value_of = lambda row, reply: (True, globals()['value_of'](row, reply)[1])"),
     # nothing is lost
     Defect("the rest has no outcome", "fanfold.journal.sqlite.rows:_close_one",
            "if f.rest is not None:", "if False:"),

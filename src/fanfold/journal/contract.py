@@ -151,8 +151,9 @@ class Store(StoreView, Protocol):
     async def recover(self, now: float) -> int:
         """Attempts whose process is surely dead are in doubt from now on. Returns how many."""
 
-    async def lose(self, attempts: tuple[int, ...], now: float) -> None:
-        """Their process is dead: they are in doubt, except those whose end it saved elsewhere."""
+    async def lose(self, lost: Mapping[int, str], now: float) -> None:
+        """The session that each of them is of is dead: they are in doubt, except those whose end it saved
+        elsewhere, and those that another session has adopted meanwhile."""
 
     def spool(self) -> Path:
         """Where inputs that can be read only once are kept."""

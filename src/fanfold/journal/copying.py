@@ -16,11 +16,12 @@ from fanfold.journal.sqlite import checksum
 from fanfold.journal.sqlite.attempts import reply_crc
 from fanfold.journal.sqlite.checksum import SUMMED
 from fanfold.journal.sqlite.read_tables import PAGE, TABLES, TableRows
-from fanfold.journal.sqlite.stored import item_is_sound
+from fanfold.journal.sqlite.stored import ATTEMPT_STATES, item_is_sound
 from fanfold.work.item import digest
 
 MOST = 20  # problems that are named
 _FOLDERS = ("inputs", "agents")
+_STATE = TABLES["attempts"].columns.split(", ").index("state")
 
 
 class CheckedStore(msgspec.Struct, frozen=True):
@@ -84,9 +85,15 @@ def _outcome_is_sound(row: tuple[Any, ...]) -> bool:
     return whole and (body is None or checksum.holds(body_crc, payload=body))
 
 
+def _attempt_is_sound(row: tuple[Any, ...]) -> bool:
+    """It has no checksum; but a state that is none is damage."""
+    return row[_STATE] in ATTEMPT_STATES
+
+
 _CHECKS: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     "runs": _run_is_sound,
     "items": item_is_sound,
+    "attempts": _attempt_is_sound,
     "replies": _reply_is_sound,
     "outcomes": _outcome_is_sound,
     "blobs": lambda row: digest(row[1]) == row[0],

@@ -314,12 +314,13 @@ class ReleaseClaims(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class LoseAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Attempts whose process died are in doubt from now on. Those that are `unsent` too were surely never
-    sent: they cost nothing, and their keys are free again."""
+    """Attempts whose process died (`sessions`; what others adopted meanwhile stays) are in doubt from now on.
+    Those that are `unsent` too were surely never sent: they cost nothing, and their keys are free again."""
 
     attempts: tuple[int, ...]
     at: float
     unsent: tuple[int, ...] = ()
+    sessions: tuple[str, ...] = ()
 
 
 class AdoptAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -387,8 +388,7 @@ Fact = (
     AddRun | ReopenRun | CloseRun | DropRun | RemoveRuns | Heartbeat | NoteWaits | NameStep | DeclareCascade
     | PlanItems | PlanBatch | DropBatch | StartAttempt | EndAttempt | RecordFailure | EndItems
     | KeepPrompt | KeepContent | CopyRows | ReleaseClaims | LoseAttempts | AdoptAttempts | DiscardReply
-    | BeginJudging | EndJudging | GiveOrder | AnswerOrder | SubmitBatch | NoteSubmission
-    | ShareFact
+    | BeginJudging | EndJudging | GiveOrder | AnswerOrder | SubmitBatch | NoteSubmission | ShareFact
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

@@ -96,6 +96,9 @@ class RunQuestions(Protocol):
 
     def attempt_state(self, number: int) -> str: ...
 
+    def session_of(self, number: int) -> str:
+        """Of an attempt in progress; "" when it has ended."""
+
     def newest(
         self, run: int, states: Sequence[AttemptState], limit: int = 10
     ) -> list[AttemptRecord]:

@@ -35,9 +35,10 @@ from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.carried import FileTrouble
 from fanfold.work.item import canonical, digest
-from fanfold.work.member import MAX_BYTES, PARENT, STORE, Request, Tell, Traits
+from fanfold.work.member import Request, Tell, Traits
 from fanfold.work.nesting import decode_json
 from fanfold.work.reader import Count, Misfit, Text, listed
+from fanfold.work.started import MAX_BYTES, PARENT, STORE
 from fanfold.work.usage import with_plausible_usage
 
 PROMPT = "{prompt}"

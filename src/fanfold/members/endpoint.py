@@ -27,10 +27,11 @@ from fanfold.members.tool_sources import look_at_tool
 from fanfold.price import Price, reading_pays
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import digest
-from fanfold.work.member import MAX_BYTES, Request, Tell, Tier, Traits, filled, tell_nobody
+from fanfold.work.member import Request, Tell, Tier, Traits, filled, tell_nobody
 from fanfold.work.nesting import TooDeep
 from fanfold.work.reader import Count, Misfit, Text
 from fanfold.work.split import estimate_tokens
+from fanfold.work.started import MAX_BYTES
 from fanfold.work.tool import (
     CALLS,
     ROUNDS,

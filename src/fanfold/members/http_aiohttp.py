@@ -39,7 +39,7 @@ from fanfold.members.http import (
     unreadable,
     untrusted,
 )
-from fanfold.work.member import MAX_BYTES
+from fanfold.work.started import MAX_BYTES
 
 _LONGEST_HEADER, _MOST_HEADERS = 65_536, 256
 _SWITCHING = 101

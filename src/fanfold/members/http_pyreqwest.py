@@ -32,7 +32,7 @@ from fanfold.members.http import (
     unreadable,
     untrusted,
 )
-from fanfold.work.member import MAX_BYTES
+from fanfold.work.started import MAX_BYTES
 
 _CONNECTING = "client error (Connect)"
 _BODY_CUT = "error reading a body from connection"

@@ -16,8 +16,9 @@ from fanfold.members.local_store import WEIGHTS, cache_folder, find_engine, find
 from fanfold.members.openai import OpenAI
 from fanfold.price import FREE
 from fanfold.work.item import canonical, digest
-from fanfold.work.member import MAX_BYTES, Member, Traits
+from fanfold.work.member import Member, Traits
 from fanfold.work.reader import Count, Positive, Text
+from fanfold.work.started import MAX_BYTES
 
 CONTEXT = 2048  # tokens of a slot, where the roster does not say
 

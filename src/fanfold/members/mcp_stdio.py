@@ -18,7 +18,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
-from fanfold.work.member import MAX_BYTES
+from fanfold.work.started import MAX_BYTES
 
 GRACE = 2.0  # seconds for a server to end by itself when its stdin does
 _POLL = 0.01

@@ -22,8 +22,8 @@ from fanfold.members.keys import fetcher, scrubbed
 from fanfold.members.mcp_stdio import started
 from fanfold.members.tools import ToolFailure, ToolMember, environment, shown_value, told
 from fanfold.work.ask import Tool
-from fanfold.work.member import MAX_BYTES
 from fanfold.work.nearest import remedy
+from fanfold.work.started import MAX_BYTES
 from fanfold.work.tool import StatedTool, ToolResult
 
 _PAGES = 100  # of a list of tools, at most

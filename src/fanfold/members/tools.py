@@ -26,8 +26,9 @@ from fanfold.members.target import resolve_target
 from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Tool
 from fanfold.work.excerpt import as_text, excerpt
-from fanfold.work.member import MAX_BYTES, MemberLimits, Request, Tell, Traits
+from fanfold.work.member import MemberLimits, Request, Tell, Traits
 from fanfold.work.nesting import too_deep
+from fanfold.work.started import MAX_BYTES
 from fanfold.work.tool import StatedTool, ToolResult, check_tool_name
 
 FAILED = "tool error"

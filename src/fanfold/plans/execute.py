@@ -16,6 +16,7 @@ from fanfold.clock import RealClock
 from fanfold.errors import BadInput, FanfoldError, RunStopped
 from fanfold.journal.answers import decoded
 from fanfold.journal.contract import Store
+from fanfold.journal.damage import damage_is_named
 from fanfold.journal.facts import DropRun, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.members.roster import Roster
@@ -71,28 +72,33 @@ async def execute(job: Job, audience: Audience) -> Receipt:
     check_writable(job.stored.plan)
     journal = open_store(job.options.store)
     try:
-        for line in (
-            *journal.warnings,
-            *lacking_workers(members_of(job, job.roster), journal.place),
-        ):
-            audience.warn(line)
-        source = input_of(job, journal)
-        run = await _open(journal, job, audience.approve)
-        page = None if audience.pages is None else partial(audience.pages, job.name)
-        output = Output(run, job.stored.plan, page)
-        try:
-            if job.record is not None:
-                await run.adopt()
-            await _carry_out(run, job, source, audience, output)
-        except BadInput as error:
-            if await _refuse(journal, run, job, error):
-                raise
-            again = f"to continue: fanfold resume {run.record.id}{store_words(job.options.store)}"
-            raise FanfoldError(f"{run.record.name} was killed: {error}; {again}") from None
-        receipt = await finish(journal, run)
-        return msgspec.structs.replace(receipt, written=tuple(output.files))
+        with damage_is_named(journal):
+            return await _executed(journal, job, audience)
     finally:
         journal.close()
+
+
+async def _executed(journal: Store, job: Job, audience: Audience) -> Receipt:
+    for line in (
+        *journal.warnings,
+        *lacking_workers(members_of(job, job.roster), journal.place),
+    ):
+        audience.warn(line)
+    source = input_of(job, journal)
+    run = await _open(journal, job, audience.approve)
+    page = None if audience.pages is None else partial(audience.pages, job.name)
+    output = Output(run, job.stored.plan, page)
+    try:
+        if job.record is not None:
+            await run.adopt()
+        await _carry_out(run, job, source, audience, output)
+    except BadInput as error:
+        if await _refuse(journal, run, job, error):
+            raise
+        again = f"to continue: fanfold resume {run.record.id}{store_words(job.options.store)}"
+        raise FanfoldError(f"{run.record.name} was killed: {error}; {again}") from None
+    receipt = await finish(journal, run)
+    return msgspec.structs.replace(receipt, written=tuple(output.files))
 
 
 async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:

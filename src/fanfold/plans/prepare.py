@@ -12,6 +12,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.journal import opening
 from fanfold.journal.answers import decoded
+from fanfold.journal.damage import damage_is_named
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.questions import ReportQuestions
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster, read_roster
@@ -160,13 +161,13 @@ def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_ch
     """Find the run, and make sure that what it was started with still holds."""
     archive = opening.look(options.store)
     try:
-        record = archive.read.find(name)
-        if record is None:
-            raise BadInput(
-                f"no run {name!r} in {options.store}; see: fanfold status{store_words(options.store)}"
-            )
-        spent = _spent(archive.read, record)
-        _refuse_unknown_ids(archive.read, record, options)
+        with damage_is_named(archive):
+            record = archive.read.find(name)
+            if record is None:
+                see = f"fanfold status{store_words(options.store)}"
+                raise BadInput(f"no run {name!r} in {options.store}; see: {see}")
+            spent = _spent(archive.read, record)
+            _refuse_unknown_ids(archive.read, record, options)
     finally:
         archive.close()
     if not record.plan:

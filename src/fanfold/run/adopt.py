@@ -9,6 +9,7 @@ is paid again.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 import msgspec
 
@@ -57,6 +58,7 @@ class Adopted:
                 agents[lost.no] = Adoption(ctx, lost, candidate)
         if not agents:
             return 0
+        _make_rivals(agents.values())
         self._take_over_batches([one for one in agents.values() if one.lost.submission])
         for number, adoption in agents.items():
             if await adoption.look():  # else, should we die too, it would count as never sent
@@ -99,8 +101,18 @@ class Adopted:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _make_rivals(adoptions: Iterable[Adoption]) -> None:
+    """Of a hedged ask both requests may have been left."""
+    groups: dict[tuple[object, ...], list[Adoption]] = {}
+    for one in adoptions:
+        groups.setdefault((one.lost.keys, one.lost.answerer), []).append(one)
+    for group in groups.values():
+        for one in group:
+            one.rivals = [other for other in group if other is not one]
+
+
 class Adoption:
-    """One of them: its money, its slot, its key."""
+    """One of them: its money, its slot, its key. `rivals`: other requests for the same."""
 
     def __init__(self, ctx: Context, lost: LostAttempt, candidate: Candidate) -> None:
         self._ctx, self.lost, self._candidate = ctx, lost, candidate
@@ -109,6 +121,7 @@ class Adoption:
         self.span, self.name = f"{ctx.record.id}:{lost.no}", candidate.traits.asked_as
         self._request = Request(about, span=self.span, store=ctx.place, queue=lost.queue)
         self.has_trace = False
+        self.rivals: list[Adoption] = []
 
     async def look(self) -> bool:
         self.has_trace = await self._ctx.executor.has_trace(self.name, self._request)
@@ -133,6 +146,8 @@ class Adoption:
             reply = await ctx.executor.adopt(self.name, self._request, tell_nobody)
             if reply is None:
                 raise MemberError(f"{lost.member}: nothing is left of it", lost=True)
+            for other in self.rivals:  # before it is on record that they are not wanted any more
+                await ctx.executor.take_back(other.name, other.span)
             await ctx.contents.store_outputs(reply.files)
             await self._land(with_plausible_usage(reply))
         except LeftInBatch as left:

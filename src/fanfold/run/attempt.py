@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.errors import InvalidReply, RateLimited
+from fanfold.errors import RateLimited
 from fanfold.journal.answers import Claim
 from fanfold.journal.facts import (
     UNSENT,
@@ -47,14 +47,15 @@ NOT_SENT = Claim(broke="now")  # its member was closed while it was claimed: ano
 class Attempt:
     """Owns the grant, the number on record and the money of one call, from claim to closing fact.
 
-    `number` is 0 for a call that costs nothing: it has no claim, and one fact when it is over.
+    `number` is 0 for a call that costs nothing: it has no claim, and one fact when it is over. `asked`:
+    it may have been sent. A task that is to do so may be cancelled before it begins.
     """
 
-    __slots__ = ("_ctx", "grant", "keys", "number", "shard")
+    __slots__ = ("_ctx", "asked", "grant", "keys", "number", "shard")
 
     def __init__(self, ctx: Context, shard: Shard, grant: Grant) -> None:
         self._ctx, self.shard, self.grant = ctx, shard, grant
-        self.number = 0
+        self.number, self.asked = 0, False
         self.keys: tuple[bytes, ...] = ()  # that it has claimed
 
     async def carry_out(self) -> Claim | None:
@@ -239,7 +240,7 @@ class Attempt:
             ctx.store.note(kept)
 
     async def ask(self, tell: Tell | None) -> Reply:
-        ctx, grant = self._ctx, self.grant
+        ctx, grant, self.asked = self._ctx, self.grant, True
         if self.number and not grant.batch:  # else it is when its batch is
             ctx.store.sent.mark(self.number)
         if prefix := grant.permit.writes:
@@ -271,12 +272,9 @@ class Attempt:
                 unplaced=shard.step.no if shard.tasks[0].place is NOWHERE else None,
             )  # fmt: skip
         try:
-            rows = await ctx.store.write(fact)
-        except InvalidReply as invalid:  # a text that no file can hold; it was paid for
-            if self.number:
-                changes = {"state": "error", "error": str(invalid), "landed": (), "endings": ()}
-                await ctx.store.write(msgspec.structs.replace(fact, **changes))
-            raise
+            rows = await ctx.store.write(
+                fact
+            )  # or InvalidReply; that it was paid is on record then
         finally:
             if grant.gauge.month is not None:
                 self._settled()
@@ -368,10 +366,9 @@ class Attempt:
 
     def withdraw(self) -> None:
         """It was claimed, and is not sent: all is given back."""
-        ctx = self._ctx
-        ctx.dispatch.settle(self.grant, NOTHING)
+        self._ctx.dispatch.settle(self.grant, NOTHING)
         fields = self.end_fields(NOTHING)
-        ctx.store.note(
+        self._ctx.store.note(
             EndAttempt(**fields, state="error", error=UNSENT, lost="unsent", released=self.keys)
         )
 

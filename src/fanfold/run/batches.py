@@ -181,6 +181,9 @@ class BatchExecutor:
     def withdraw(self, member: str, span: str) -> bool:
         return self._members[member].withdraw(span)
 
+    async def take_back(self, member: str, span: str) -> None:
+        """What was adopted here has been sent."""
+
     def end_agents(self, why: str, message: str, item: str = "") -> None:
         """There are none."""
 
@@ -247,6 +250,9 @@ class Executors:
 
     def withdraw(self, member: str, span: str) -> bool:
         return self._of(member).withdraw(member, span)
+
+    async def take_back(self, member: str, span: str) -> None:
+        await self._of(member).take_back(member, span)
 
     def take_over(self, member: str, record: SubmissionRecord, requests: list[Request]) -> None:
         self.batches.take_over(member, record, requests)

@@ -332,16 +332,17 @@ class Obtain:
     async def _wait_for(self, holder: ClaimHolder) -> None:
         """Another process (or task) has claimed the key. Wait for its reply, or find that it died.
 
-        Whoever cannot be looked at counts as alive. After a minute of that the run pauses."""
-        ctx = self._ctx
+        Whoever cannot be looked at counts as alive. After a minute of that the run pauses. What a dead
+        process had may be adopted by another, and is waited for again."""
+        ctx, number = self._ctx, holder.attempt
         pause, unknown_since = 0.02, None
-        while ctx.store.read.attempt_state(holder.attempt) == "started":
-            life = ctx.store.sessions.life(holder.session)
+        while session := ctx.store.read.session_of(number):
+            life = ctx.store.sessions.life(session)
             if life == "dead":
-                await ctx.store.lose((holder.attempt,), ctx.clock.now())
-                if ctx.store.read.attempt_state(holder.attempt) == "started":
+                await ctx.store.lose({number: session}, ctx.clock.now())
+                if ctx.store.read.session_of(number) == session:
                     raise NoReply(ELSEWHERE, "in_doubt")
-                return
+                continue
             now = ctx.clock.monotonic()
             unknown_since = (unknown_since or now) if life == "unknown" else None
             if unknown_since is not None and now - unknown_since > LONGEST_UNKNOWN:

@@ -68,6 +68,10 @@ class Executor(Protocol):
         """Take an ask back. False: it is sent already, or nobody knows."""
         ...
 
+    async def take_back(self, member: str, span: str) -> None:
+        """Another has answered. What nobody has begun is not sent any more, and ends with NeverSubmitted."""
+        ...
+
     def leave(self, why: str) -> None:
         """The run stops. What nobody has begun is taken back, and ends with NeverSubmitted."""
         ...
@@ -138,6 +142,9 @@ class LocalExecutor:
 
     def withdraw(self, member: str, span: str) -> bool:
         return False
+
+    async def take_back(self, member: str, span: str) -> None:
+        """All that was asked here has begun."""
 
     def leave(self, why: str) -> None:
         """All that was asked here has begun."""

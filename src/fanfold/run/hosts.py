@@ -152,6 +152,11 @@ class HostGroup:
         if host is not None:
             host.forget(span)
 
+    async def take_back(self, span: str) -> None:
+        host = self._on.get(span)
+        if host is not None:
+            await host.take_back(span)
+
     def leave(self, why: str) -> None:
         """Those that wait for a slot are not sent."""
         self._leaving = why

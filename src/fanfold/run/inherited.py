@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.journal.places import absolute, scheme_of
-from fanfold.work.member import PARENT, STORE
+from fanfold.work.started import PARENT, STORE
 
 SPAN = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}(:[0-9]{1,18})?", re.ASCII)
 USUAL = ".fanfold"

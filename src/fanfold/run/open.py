@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 from fanfold.clock import Clock, RealClock
 from fanfold.errors import RunStopped
 from fanfold.journal.contract import Store
+from fanfold.journal.damage import damage_is_named
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.members.entry import ScriptedEntry
@@ -96,8 +97,10 @@ async def open_quietly(
     try:
         source = members_of_script(roster, members, said)
         launch = Launch(parent=around.parent, tags=tags)
-        record = await record_of(opened, name, settings.budget, clock, launch)
-        async with carried_out(Run(opened, record, source, settings, clock)) as run:
+        with damage_is_named(opened):  # not what the script itself raises
+            record = await record_of(opened, name, settings.budget, clock, launch)
+            made = Run(opened, record, source, settings, clock)
+        async with carried_out(made) as run:
             yield run
     finally:
         opened.close()

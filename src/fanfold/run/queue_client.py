@@ -29,6 +29,7 @@ from fanfold.work.wire import (
     unpack,
 )
 
+ANSWERED = "another request for the same was answered"
 LOOK = 2.0  # seconds between looks at the workers, and at a queue that says nothing
 CLOSING = 10.0  # seconds for the last statements
 SOON = 0.3  # seconds between looks whether an agent has a message
@@ -54,6 +55,7 @@ class QueueClient:
         self._to_cancel: list[str] = []
         self._to_end: dict[str, str] = {}  # agents, each with what is said of its end
         self._to_forget: list[str] = []
+        self._taken_back: set[str] = set()
         self._handed: set[str] = set()  # answers that are given out, and not forgotten yet
         self._missed: dict[str, float] = {}  # workers that are dead, since when
         self._task: asyncio.Task[None] | None = None
@@ -122,8 +124,19 @@ class QueueClient:
 
     async def adopt(self, traits: Traits, request: Request) -> Reply:
         await self.open()
+        if request.span in self._taken_back:
+            raise NeverSubmitted(ANSWERED)
         self._to_own.append(request.span)
         return await self._answer(traits, request)
+
+    async def take_back(self, span: str) -> None:
+        """It may not be ours yet. A queue that is away has it still, which does no more than cost."""
+        with suppress(StoreError):
+            await self.queue.own([span])
+            for one in await self.queue.withdraw([span]):
+                self._taken_back.add(one)
+                self._end(one, NeverSubmitted(ANSWERED))
+                self._to_forget.append(one)
 
     async def _answer(self, traits: Traits, request: Request) -> Reply:
         span, items = request.span, request.ask.items

@@ -128,8 +128,13 @@ class Race:
         self._late = [one for one in self._running if one is not winner]
         self._running = []
         for one in self._late:
-            _lose(self._ctx, one.attempt, one.answer)
             one.request.cancel()
+            if one.attempt.asked:
+                _lose(self._ctx, one.attempt, one.answer)
+            else:  # the second request, before it was sent
+                self._hedging.hedges -= 1
+                self._ctx.counts.hedged -= 1
+                one.attempt.uncount()
         return winner.answer
 
     def abandon(self) -> bool:
@@ -137,8 +142,11 @@ class Race:
         left, self._running = self._running, []
         for one in left:
             one.request.cancel()
-            one.attempt.abandon()
-        return bool(left)
+            if one.attempt.asked:
+                one.attempt.abandon()
+            else:
+                one.attempt.uncount()
+        return any(one.attempt.asked for one in left)
 
     async def over(self) -> None:
         """Leave no request behind that still closes what it opened."""

@@ -177,6 +177,9 @@ class RayClient:
         if actor is not None:
             self._ray.kill(actor)
 
+    async def take_back(self, span: str) -> None:
+        """Ray does not say which tasks have begun."""
+
     def leave(self, why: str) -> None:
         """Ray does not say which tasks have begun."""
 

@@ -52,6 +52,8 @@ class Remote(Protocol):
 
     def forget(self, span: str) -> None: ...
 
+    async def take_back(self, span: str) -> None: ...
+
     def leave(self, why: str) -> None: ...
 
     def end_agents(self, message: str, item: str) -> None: ...
@@ -147,6 +149,10 @@ class PlacedExecutor(LocalExecutor):
         if member not in self._placed:
             return await super().deliver(member, span, store, number, text)
         return await self._placed[member][1].deliver(span, number, text)
+
+    async def take_back(self, member: str, span: str) -> None:
+        if member in self._placed:
+            await self._placed[member][1].take_back(span)
 
     def leave(self, why: str) -> None:
         for remote in self._remotes.values():

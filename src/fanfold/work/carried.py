@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -362,7 +361,7 @@ def keep_content(folder: Path, hash: str, content: bytes) -> None:
 def put_below(folder: Path, one: CarriedFile, content: bytes) -> None:
     """Put a file in its place, whole or not at all. FileTrouble: a link is in the way, or the disk is
     full."""
-    new = f".{secrets.token_hex(8)}.part"
+    new = f".{os.urandom(8).hex()}.part"
     mode = 0o777 if one.executable else 0o666
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
     Its name is random and it must be new: a link at that path is not followed.
     """
-    scratch = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.part")
+    scratch = path.with_name(f".{path.name[:200]}.{os.urandom(8).hex()}.part")
     handle = os.open(scratch, _NEW, mode)
     try:
         with open(handle, "wb") as out:

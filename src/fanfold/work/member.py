@@ -13,16 +13,12 @@ from fanfold.price import Price, price_text
 from fanfold.work.ask import Ask, Params, Reply, Takes
 from fanfold.work.carried import AskFiles, FilePatterns
 from fanfold.work.media import MediaKind, read_content
+from fanfold.work.started import MAX_BYTES
 from fanfold.work.tool import StatedTools
 
 Tier = Literal["local", "subscription", "paid"]
-PARENT, STORE = "FANFOLD_PARENT", "FANFOLD_STORE"
-"""The variables by which a process that a member starts knows the span and the store it is for."""
-
 FILES_MARK = "+files:"
 """What parts an answerer from the digest of the files that it needs."""
-MAX_BYTES = 32_000_000
-"""The largest answer of a member that is read, unless its roster states another limit."""
 
 
 class MemberLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -157,11 +157,18 @@ def decode_request(data: bytes) -> Request:
 
 
 def encode_answer(answer: Reply | Exception, contents: Path | None = None) -> bytes:
-    """`contents`: the folder with what is in its files, which go along."""
+    """`contents`: the folder with what is in its files, which go along. A reply that cannot be sent (half of
+    a surrogate pair is no text) is an invalid one: whoever waits for it must hear of it."""
     if not isinstance(answer, Reply):
         return _encode(_error(answer))
     hashes = left_by(answer) if contents is not None else []
-    return _encode(WireReply(answer, {one: (contents / one).read_bytes() for one in hashes}))  # type: ignore[operator]
+    carried = {one: (contents / one).read_bytes() for one in hashes}  # type: ignore[operator]
+    try:
+        return _encode(WireReply(answer, carried))
+    except (UnicodeError, TypeError, OverflowError) as error:
+        invalid = InvalidReply(f"cannot be sent: {error}")
+        invalid.usage = answer.usage
+        return _encode(_error(invalid))
 
 
 def left_by(reply: Reply) -> list[str]:
@@ -184,10 +191,10 @@ def decode_answer(data: bytes, contents: Path | None = None) -> Reply | MemberEr
 
 def _error(error: Exception) -> WireError:
     if not isinstance(error, MemberError):
-        return WireError("MemberError", error_text(error), lost=True)
+        return WireError("MemberError", _sendable(error_text(error)), lost=True)
     kind = next(one for one in type(error).__mro__ if one.__name__ in _KINDS).__name__
     known = WireError(
-        kind, str(error), error.lost, error.cost, error.bound, error.usage,
+        kind, _sendable(str(error)), error.lost, error.cost, error.bound, error.usage,
         retry_after=getattr(error, "retry_after", None),
     )  # fmt: skip
     if not isinstance(error, Terminal):
@@ -195,6 +202,10 @@ def _error(error: Exception) -> WireError:
     return msgspec.structs.replace(
         known, scope=error.scope, too_long=error.too_long, reset_after=error.reset_after
     )
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _raised(record: WireError) -> MemberError:

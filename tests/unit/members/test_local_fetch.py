@@ -23,6 +23,8 @@ from fanfold.members.local_store import (
     pip,
 )
 
+pytestmark = pytest.mark.slow
+
 CONTENT = b"some weights" * 1000
 ABOUT = "Metadata-Version: 2.1\nName: tiny-part\nVersion: 1.0\n"
 MADE = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

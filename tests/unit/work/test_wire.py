@@ -106,3 +106,12 @@ def test_a_defect_of_a_member_may_have_run() -> None:
     got = decode_answer(encode_answer(KeyError("answer")))
     assert isinstance(got, MemberError)
     assert (type(got), got.lost, "answer" in str(got)) == (MemberError, True, True)
+
+
+def test_an_answer_that_is_no_text_reaches_who_waits_for_it_as_an_invalid_one() -> None:
+    """Half of a surrogate pair: it was paid for, and cannot be sent."""
+    got = decode_answer(encode_answer(Reply(text="good \ud800", usage=Usage(3, 4))))
+    assert isinstance(got, InvalidReply)
+    assert (got.lost, got.usage) == (False, Usage(3, 4))
+    assert isinstance(decode_answer(encode_answer(Transient("bad \ud800"))), Transient)
+    assert isinstance(decode_answer(encode_answer(ValueError("bad \ud800"))), MemberError)

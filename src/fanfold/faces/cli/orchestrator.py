@@ -25,7 +25,8 @@ from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.budget import Amount
-from fanfold.work.member import PARENT, STORE, Member, Request, Tell, Traits
+from fanfold.work.member import Member, Request, Tell, Traits
+from fanfold.work.started import PARENT, STORE
 
 _encode = msgspec.json.Encoder().encode
 ERRORS = "errors"

@@ -18,6 +18,7 @@ from fanfold.fleet.runs import LocatedRun, Registry, locate
 from fanfold.fleet.status import FleetStatus, supervisor_of
 from fanfold.journal import opening
 from fanfold.journal.contract import StoreView
+from fanfold.journal.damage import damage_is_named
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.following import RunMemory
 from fanfold.observe.status import summarize
@@ -54,7 +55,8 @@ def opened(store: str) -> Iterator[StoreView]:
     for line in archive.warnings:
         click.echo(f"fanfold: warning: {line}", err=True)
     try:
-        yield archive
+        with damage_is_named(archive):
+            yield archive
     finally:
         archive.close()
 

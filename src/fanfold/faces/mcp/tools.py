@@ -44,7 +44,7 @@ from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.work.ask import Tool
 from fanfold.work.budget import Amount
-from fanfold.work.member import PARENT, STORE
+from fanfold.work.started import PARENT, STORE
 from fanfold.work.task import Budget
 
 _decode = msgspec.json.Decoder().decode

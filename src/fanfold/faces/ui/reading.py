@@ -18,6 +18,7 @@ from fanfold.faces.ui.orders import PageOrders
 from fanfold.fleet.look import WorkerReader
 from fanfold.journal import opening
 from fanfold.journal.contract import StoreView
+from fanfold.journal.damage import damage_is_named
 from fanfold.journal.facts import AddRun, RemoveRuns, RunRecord
 from fanfold.journal.following import RunMemory, StoreFollower
 from fanfold.observe.progress import ItemRate
@@ -69,7 +70,8 @@ class StoreReader:
     def _opened(self, question: Callable[[StoreView], T]) -> T:
         view = opening.look(self.place)
         try:
-            return question(view)
+            with damage_is_named(view):
+                return question(view)
         finally:
             view.close()
 

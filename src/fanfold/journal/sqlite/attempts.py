@@ -11,19 +11,16 @@ from fanfold.journal import decide
 from fanfold.journal.answers import Claim, ClaimHolder, QueuedShard
 from fanfold.journal.decide import HeldClaim, RecordedReply
 from fanfold.journal.facts import (
-    UNSENT,
-    AdoptAttempts,
     DiscardReply,
     EndAttempt,
     EndItems,
     ItemEnding,
-    LoseAttempts,
     NewReply,
     RecordFailure,
     ReleaseClaims,
     StartAttempt,
 )
-from fanfold.journal.sqlite import budgets, bulk, checksum, sums
+from fanfold.journal.sqlite import budgets, bulk, checksum, orphans, sums
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.work.ask import Usage
 from fanfold.work.item import digest
@@ -58,6 +55,11 @@ _SETTLE = (
     " lost = v.column14, shared = v.column15, saved = v.column16,"
     " took = coalesce(cast(v.column13 as double precision), max(0, v.column8 - started)) from ("
 )
+_SETTLE_OWN = (
+    "delete from claims where key = ? and answerer = ? and attempt in"
+    " (select no from attempts where run = ? and state <> 'started')"
+)
+_OPEN = "exists (select 1 from attempts a where a.no = claims.attempt and a.state = 'started')"
 
 
 def key8(key: bytes) -> int:
@@ -185,7 +187,9 @@ def _next_reply(db: Database) -> int:
 
 
 def _settle(db: Database, facts: list[EndAttempt]) -> None:
-    """A reply settles all doubt about its key. An error releases the attempt's own claim only."""
+    """A reply settles all doubt about its key; one that is private, that of its own run. An error releases
+    the attempt's own claim only. What is still in progress keeps its claim, by which it is found when its
+    process dies."""
     monthly = {f.attempt: f.cost for f in facts if f.monthly}
     if monthly:
         budgets.settle(db, monthly)
@@ -201,10 +205,17 @@ def _settle(db: Database, facts: list[EndAttempt]) -> None:
     bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
     for number, lost in numbers.items():
         if lost == "unsent":
-            _not_repeated(db, number)
+            orphans.not_repeated(db, number)
     sums.add(db, numbers)
-    landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
-    bulk.put(db, "delete from claims where (key, answerer) in (", landed, ")")
+    landed, own = list[tuple[bytes, str]](), list[tuple[bytes, str, int]]()
+    for f in facts:
+        if f.state == "ok" and f.released:
+            private = any(one.private for one in f.landed)
+            own += [(key, f.answerer, f.run) for key in f.released if private]
+            landed += [(key, f.answerer) for key in f.released if not private]
+    bulk.put(db, "delete from claims where (key, answerer) in (", landed, f") and not {_OPEN}")
+    if own:
+        db.executemany(_SETTLE_OWN, own)
     failed = [(k, f.answerer, f.attempt) for f in facts if f.state != "ok" for k in f.released]
     bulk.put(db, "delete from claims where (key, answerer, attempt) in (", failed, ")")
 
@@ -322,73 +333,3 @@ def release_claims(db: Database, facts: list[ReleaseClaims]) -> list[tuple[int, 
             bulk.put(db, "delete from claims where (key, answerer, attempt) in (", rows, ")")
         answers.append(tuple(mine))
     return answers
-
-
-def lose(db: Database, facts: list[LoseAttempts]) -> list[None]:
-    for fact in facts:
-        numbers = {*fact.unsent, *fact.attempts}
-        sums.take(db, numbers)
-        if fact.unsent:
-            _refund(db, fact.unsent, fact.at)
-        free = "select no from attempts where submission = 0 and no in ({})"
-        lost = [no for (no,) in bulk.among(db, free, fact.attempts)]
-        budgets.lose(db, lost)
-        db.executemany(
-            "update attempts set state = 'in_doubt', bound = 1, ended = ?,"
-            " error = 'the process died', lost = 'died' where no = ? and state = 'started'",
-            [(fact.at, number) for number in lost],
-        )
-        sums.add(db, numbers)
-    return [None] * len(facts)
-
-
-def _refund(db: Database, numbers: tuple[int, ...], at: float) -> None:
-    """Started, and surely never sent."""
-    started = "select no from attempts where state = 'started' and no in ({})"
-    mine = [no for (no,) in bulk.among(db, started, numbers)]
-    budgets.release(db, mine)
-    for number in mine:
-        db.execute(
-            "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?, error = ?,"
-            " lost = 'unsent' where no = ?",
-            (at, UNSENT, number),
-        )
-        _not_repeated(db, number)
-        db.execute("delete from claims where attempt = ?", (number,))
-
-
-def _not_repeated(db: Database, number: int) -> None:
-    """It would have repeated attempts in doubt, but was not sent. They wait for another that does,
-    which is then counted as the one."""
-    db.execute(
-        "update attempts set again = 0 where no in (select other.attempt from claims own"
-        " join claims other on other.key = own.key join attempts a on a.no = other.attempt"
-        " where own.attempt = ? and other.attempt < ? and a.state = 'in_doubt'"
-        " order by other.attempt desc limit (select repeats from attempts where no = ?))",
-        (number, number, number),
-    )
-    db.execute("update attempts set repeats = 0, repeated = 0 where no = ?", (number,))
-
-
-def adopt(db: Database, facts: list[AdoptAttempts]) -> list[tuple[int, ...]]:
-    numbers = {number for fact in facts for number in fact.attempts}
-    sums.take(db, numbers)
-    taken = [_adopted(db, fact) for fact in facts]
-    sums.add(db, numbers)
-    return taken
-
-
-def _adopted(db: Database, fact: AdoptAttempts) -> tuple[int, ...]:
-    taken = []
-    for number in fact.attempts:
-        budgets.regain(db, number)
-        changed = db.execute(
-            "update attempts set state = 'started', session = ?, ended = null, error = null,"
-            " bound = 0, lost = '' where no = ? and run = ?"
-            " and ((state = 'in_doubt' and again = 0)"
-            " or (state = 'started' and submission <> 0 and session <> ?))",
-            (fact.session, number, fact.run, fact.session),
-        ).rowcount
-        if changed:
-            taken.append(number)
-    return tuple(taken)

@@ -18,6 +18,7 @@ from fanfold.errors import StoreError
 from fanfold.journal.answers import DAMAGE
 from fanfold.journal.sqlite.bulk import Database
 
+LOOKED_AT = 200_000  # replies, at most, when a store is opened
 _T = TypeVar("_T")
 _encode = msgspec.msgpack.Encoder().encode
 _NO_COLUMNS = crc32(_encode(()))
@@ -42,12 +43,37 @@ def sum_up_run(db: Database, run: int) -> None:
     db.execute("update runs set crc = ? where no = ?", (of(*row), run))
 
 
+def make_replies_found(db: Database) -> bool:
+    """An index has no checksums: where a bit of it has flipped, a reply is not found, and is paid again. It
+    is compared with the replies and, if it differs, made anew from them; whether it was. Of large stores only
+    `store check` does so."""
+    last: int = db.execute("select coalesce(max(no), 0) from replies").fetchone()[0]
+    if last > LOOKED_AT or _agree(db):
+        return False
+    for key8, key in db.execute("select key8, key from replies not indexed where key <> x''"):
+        if key8 != int.from_bytes(key[:8], "big", signed=True):
+            raise StoreError("the store: the key of a reply is damaged; restore a copy")
+    db.execute("reindex replies_by_key")
+    if not _agree(db):
+        raise StoreError("the store: its index of replies is damaged; restore a copy")
+    return True
+
+
+def _agree(db: Database) -> bool:
+    """In one statement, so that nobody writes in between."""
+    parts = "select count(*), sum(key8 & 4294967295), sum(key8 >> 32), sum(no) from replies"
+    both = f"select * from ({parts} not indexed), ({parts} indexed by replies_by_key)"
+    row = db.execute(both).fetchone()
+    return bool(row[:4] == row[4:])
+
+
 def holds(checksum: int | None, *columns: object, payload: bytes | None = None) -> bool:
     return checksum is None or checksum == of(*columns, payload=payload)
 
 
 def reports_damage(method: Callable[..., _T]) -> Callable[..., _T]:
-    """For readers: a column that cannot be decoded is damage, and is reported in one line."""
+    """For readers: a column that cannot be decoded is damage, and is reported in one line. Trap: a reader
+    that returns an iterator decodes later; it must be a generator itself."""
 
     def damaged() -> StoreError:
         what = method.__name__.replace("_", " ")

@@ -23,6 +23,7 @@ from fanfold.journal.facts import (
     NewReply,
     StartAttempt,
 )
+from fanfold.journal.sqlite import checksum
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.disk import (
     FIRST_GUESS,
@@ -184,6 +185,9 @@ class StoreFolder(Commits):
     def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:
         """From here on this process writes. Returns what is missing; it is reported once."""
         lack = self.lacking(db)
+        with sqlite_errors(self.file):
+            if checksum.make_replies_found(db):
+                lack = (*lack, f"{self.file}: its index of replies was damaged, and was made anew")
         try:
             self._presence = Presence(self.file)
         except OSError as error:

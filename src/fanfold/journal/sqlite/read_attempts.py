@@ -91,6 +91,11 @@ class AttemptRows:
         row = self._execute("select state from attempts where no = ?", (number,)).fetchone()
         return "error" if row is None else str(row[0])
 
+    def session_of(self, number: int) -> str:
+        question = "select session from attempts where no = ? and state = 'started'"
+        row = self._execute(question, (number,)).fetchone()
+        return "" if row is None else str(row[0])
+
     def spent(self, run: int) -> dict[int, Spent]:
         names = [name for name in _SPENT if name not in _USAGE]
         rows = self._execute(
@@ -151,7 +156,8 @@ class AttemptRows:
             " order by no",
             (_encode(numbers).decode(),),
         )
-        return ((run, attempt_in(tuple(row))) for run, *row in rows)
+        for run, *row in rows:
+            yield run, attempt_in(tuple(row))
 
     def newest(
         self, run: int, states: Sequence[AttemptState], limit: int = 10

@@ -33,6 +33,7 @@ from fanfold.journal.sqlite.stored import (
     kept_in,
     known_in,
     reply_in,
+    reply_is_sound,
     value_of,
 )
 from fanfold.journal.sqlite.trouble import Ask
@@ -145,6 +146,8 @@ class ItemRows:
     def known(
         self, keys: Iterable[bytes], accept: frozenset[str], run: int, fresh: bool = False
     ) -> dict[bytes, KnownReply]:
+        """Trap: in a row that is damaged, the key or whom it serves may be what is. It is found by the first
+        eight bytes of its key, and counts as the damaged reply to that one: else it would be paid again."""
         found: dict[bytes, KnownReply] = {}
         wanted = {key8(key): key for key in keys}
         rows = self._execute(
@@ -154,12 +157,13 @@ class ItemRows:
         )
         for short, *row in rows:
             no, key, answerer, member, owner, private = row[:6]
-            if answerer not in accept or (owner != run and (private or fresh)):
+            serves = answerer in accept and (owner == run or not (private or fresh))
+            if not (serves and wanted[short] == key) and reply_is_sound(row):
                 continue
-            if wanted[short] == key:
-                one = known_in(no, answerer, member, key, reply_in(row))
-                if key not in found or not one.damage:
-                    found[key] = one
+            key = wanted[short]
+            one = known_in(no, answerer, member, key, reply_in(row))
+            if key not in found or not one.damage:
+                found[key] = one
         return found
 
     def known_at(

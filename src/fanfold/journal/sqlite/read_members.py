@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.errors import StoreError
 from fanfold.journal.answers import AnsweredItems, CallHistory, MonthUse
 from fanfold.journal.decide import month_bounds
 from fanfold.journal.sqlite.budgets import ADD_UP
@@ -157,16 +158,22 @@ class MemberRows:
     # ── who answered, for members whose calls have no attempts of their own ──
 
     def answered_items(self, run: int) -> dict[tuple[int, str], AnsweredItems]:
+        """Who answered is on record twice, with the outcome and with its reply: of a row that is damaged
+        they say different things, or it is not found."""
         rows = self._execute(
-            "select o.step, coalesce(r.member, iif(o.body is null, '', o.member)) as who,"
+            "select o.step, count(*) filter (where o.reply is not null"
+            " and (r.no is null or r.member <> coalesce(o.member, ''))),"
+            " coalesce(r.member, iif(o.body is null, '', o.member)) as who,"
             " count(*) filter (where o.body is not null or r.run = :run),"
             " count(*) filter (where r.run <> :run),"
             " sum(o.calls), count(o.body) + count(distinct iif(r.run = :run, r.no, null))"
             " from outcomes o left join replies r on r.no = o.reply"
             " where o.run = :run group by o.step, who order by o.step, who",
             {"run": run},
-        )
-        found = {(step, member): AnsweredItems(*numbers) for step, member, *numbers in rows}
+        ).fetchall()
+        if damaged := sum([row[1] for row in rows]):
+            raise StoreError(f"the store: {damaged} of its replies are damaged; restore a copy")
+        found = {(step, member): AnsweredItems(*numbers) for step, _, member, *numbers in rows}
         for step, member, calls in self._unplaced(run):
             of = found.get((step, member), AnsweredItems())
             found[step, member] = msgspec.structs.replace(of, calls=of.calls + calls)

@@ -37,7 +37,7 @@ from fanfold.journal.facts import (
     StartAttempt,
 )
 from fanfold.journal.kept import KeepContent
-from fanfold.journal.sqlite import attempts, bulk, checksum, removal, shares, submissions
+from fanfold.journal.sqlite import attempts, bulk, checksum, orphans, removal, shares, submissions
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.sqlite.read_tables import TABLES
 from fanfold.journal.submissions import NoteSubmission, SubmitBatch
@@ -329,8 +329,8 @@ _APPLY: dict[type, Callable[[Database, list[Any]], list[Any]]] = {
     KeepContent: _keep_content,
     CopyRows: _copy_rows,
     ReleaseClaims: attempts.release_claims,
-    LoseAttempts: attempts.lose,
-    AdoptAttempts: attempts.adopt,
+    LoseAttempts: orphans.lose,
+    AdoptAttempts: orphans.adopt,
     DiscardReply: attempts.discard_reply,
     BeginJudging: _begin_judging,
     EndJudging: _end_judging,

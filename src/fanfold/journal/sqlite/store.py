@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -139,18 +139,19 @@ class JournalStore(Following):
             if not alive[session]:
                 lost[number] = session
         if lost:
-            await self.lose(tuple(lost), now)
+            await self.lose(lost, now)
             self.sent.forget(set(lost.values()))
         return len(lost)
 
-    async def lose(self, attempts: tuple[int, ...], now: float) -> None:
+    async def lose(self, lost: Mapping[int, str], now: float) -> None:
         with self.home.left_behind() as facts:
             for fact in facts:
                 await self.write(fact)
-        sessions = dict(self.read.open_attempts())
-        lost = {number: sessions[number] for number in attempts if number in sessions}
-        self.sessions.bury(set(lost.values()))
-        await self.write(LoseAttempts(attempts, now, self.sent.unsent(lost)))
+        dead = set(lost.values())
+        self.sessions.bury(dead)
+        await self.write(
+            LoseAttempts(tuple(lost), now, self.sent.unsent(lost), tuple(sorted(dead)))
+        )
 
     def close(self) -> None:
         self._writer.close()

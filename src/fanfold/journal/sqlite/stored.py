@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from fanfold.errors import StoreError
 from fanfold.journal.answers import AttemptRecord, KnownReply
-from fanfold.journal.facts import RunRecord
+from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.journal.sqlite import checksum
 from fanfold.journal.sqlite.attempts import reply_crc
 from fanfold.journal.sqlite.checksum import SUMMED
@@ -51,15 +51,25 @@ REVISED = (
 )
 """Items that passed after a reply of theirs was kicked back, with what is selected of them."""
 
+ATTEMPT_STATES = get_args(AttemptState)
 _ids = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode = msgspec.json.Decoder(Reply).decode
 
 
+def reply_is_sound(row: Sequence[Any]) -> bool:
+    """Of the columns REPLY; not what is kept by its hash."""
+    body, blob, crc = row[7:10]
+    try:
+        return crc is None or crc == reply_crc(tuple(row[:7]), body, blob)
+    except (TypeError, ValueError):  # a column is not even of its type
+        return False
+
+
 def reply_in(row: Sequence[Any]) -> Reply | None:
     """Of the columns REPLY. None: it is damaged, or missing."""
-    body, blob, crc, data = row[7:]
+    body, blob, _, data = row[7:]
     try:
-        if crc is not None and crc != reply_crc(tuple(row[:7]), body, blob):
+        if not reply_is_sound(row):
             return None
         if body is None:
             if digest(data) != blob:
@@ -137,6 +147,8 @@ def listed_run(row: Sequence[Any]) -> RunRecord:
 def attempt_in(row: Sequence[Any]) -> AttemptRecord:
     no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, *more = row
     why, repeats, again, unusable, bound, took, hedge_of, lost = more
+    if state not in ATTEMPT_STATES:
+        raise ValueError(state)
     return AttemptRecord(
         no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
         usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,

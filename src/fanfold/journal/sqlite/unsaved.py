@@ -19,7 +19,7 @@ from zlib import crc32
 
 import msgspec
 
-from fanfold.errors import RunStopped, StoreError, StoreUnavailable
+from fanfold.errors import InvalidReply, RunStopped, StoreError, StoreUnavailable
 from fanfold.journal.facts import (
     AddRun,
     CloseRun,
@@ -250,6 +250,22 @@ def answer_to(fact: Any, error: StoreError, reason: str, saved: bool) -> tuple[A
             return StoreUnavailable(reason), False
         case _:
             return RunStopped(f"paused: {reason}"), False
+
+
+def unholdable(fact: Any) -> InvalidReply | None:
+    """Why no file can hold it: half of a surrogate pair is no text."""
+    try:
+        encode(fact)
+    except Exception as error:
+        return InvalidReply(f"cannot be recorded: {error}")
+    return None
+
+
+def without_reply(fact: Any, why: Exception) -> Any:
+    """Of an attempt whose reply nothing can hold: that it ended, and what was paid. None: of no attempt."""
+    if isinstance(fact, EndAttempt) and fact.attempt and fact.landed:
+        return msgspec.structs.replace(fact, state="error", error=str(why), landed=(), endings=())
+    return None
 
 
 def paused(fact: Any, reason: str) -> Any:

@@ -16,7 +16,15 @@ from fanfold.journal.contract import Patience
 from fanfold.journal.facts import Fact, StartAttempt
 from fanfold.journal.sqlite.home import Backing
 from fanfold.journal.sqlite.trouble import FULL
-from fanfold.journal.sqlite.unsaved import WAIT, answer_to, paused, with_replies
+from fanfold.journal.sqlite.unsaved import (
+    WAIT,
+    answer_to,
+    is_kept,
+    paused,
+    unholdable,
+    with_replies,
+    without_reply,
+)
 from fanfold.journal.stream import Commit, Subscriber
 from fanfold.work.raised import error_text
 
@@ -190,18 +198,24 @@ class Writer:
         return [stopped if isinstance(fact, StartAttempt) else next(given) for fact in facts]
 
     def _transact(self, facts: list[Any]) -> list[Any]:
-        """All or nothing; but a fact that no store can hold is left out, and its own answer."""
+        """All or nothing; but of a fact that no store can hold only the end of its attempt is written, in the
+        same commit: whoever begins in it has the money that came back."""
         try:
             answers = self._store.commit(self._db, facts)
         except StoreError:
             raise
         except Exception as error:
             refusals = [self._refusal(fact) for fact in facts]
-            storable = [fact for fact, no in zip(facts, refusals, strict=True) if no is None]
-            if len(storable) == len(facts):
+            if not any(refusals):
                 raise StoreError(f"{self._store.file}: cannot be recorded: {error}") from error
+            rest = [
+                fact if no is None else without_reply(fact, no)
+                for fact, no in zip(facts, refusals, strict=True)
+            ]
+            storable = [fact for fact in rest if fact is not None]
             given = iter(self._transact(storable) if storable else ())
-            return [next(given) if no is None else no for no in refusals]
+            done = [None if fact is None else next(given) for fact in rest]
+            return [one if no is None else no for one, no in zip(done, refusals, strict=True)]
         self.commits += 1
         self._store.committed(facts, answers)
         if self._subscribers:
@@ -237,7 +251,7 @@ class Writer:
 
     def _hold(self, entries: list[Entry], error: StoreError) -> None:
         """Keep them all, and save what was paid. A lock is waited for; else the run stops."""
-        self._kept = entries
+        self._kept = entries = self._holdable(entries)
         now = self._now()
         self._since = now if self._since is None else self._since
         saved = self._side is not None and self._side.save(fact for fact, _ in entries)
@@ -249,6 +263,19 @@ class Writer:
         else:
             self._give_up(entries, error, saved)
         self._try_later()
+
+    def _holdable(self, entries: list[Entry]) -> list[Entry]:
+        """What no file can hold either is not kept: whoever waits for it hears so at once."""
+        kept: list[Entry] = []
+        for fact, future in entries:
+            no = unholdable(fact) if is_kept(fact) else None
+            if no is None:
+                kept.append((fact, future))
+                continue
+            self._hand_out([(fact, future)], [no])
+            if (rest := without_reply(fact, no)) is not None:
+                kept.append((rest, None))
+        return kept
 
     def _give_up(self, entries: list[Entry], error: StoreError, saved: bool) -> None:
         """The run stops. Who waits for what is saved continues; what is not saved anywhere is still

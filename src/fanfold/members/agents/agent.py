@@ -48,8 +48,9 @@ from fanfold.price import dollars, nanos
 from fanfold.work.ask import Ask, Reply, Schema
 from fanfold.work.carried import FileTrouble
 from fanfold.work.check import described
-from fanfold.work.member import PARENT, STORE, Event, Request, Tell, Traits, tell_nobody
+from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 from fanfold.work.nearest import remedy
+from fanfold.work.started import PARENT, STORE
 
 LOOK = 0.5  # seconds between looks at a log that somebody listens to
 _COMPLAINT = 200  # letters of what a program complained about that an error repeats

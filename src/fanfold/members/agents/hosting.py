@@ -44,7 +44,7 @@ from fanfold.members.agents.worker import (
     sync_folder,
     write_durably,
 )
-from fanfold.work.member import PARENT
+from fanfold.work.started import PARENT
 
 _BEGINNING = 10.0  # seconds after its spec in which a worker without a record may still come
 _SOON = 0.05

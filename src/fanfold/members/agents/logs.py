@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fanfold.members.agents.worker import LOG, TIMES, Spec
-from fanfold.work.member import MAX_BYTES
+from fanfold.work.started import MAX_BYTES
 
 PIECE = 1 << 20
 LONGEST = MAX_BYTES  # of a line; what is longer is no event, and is passed over

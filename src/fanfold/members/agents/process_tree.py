@@ -18,7 +18,7 @@ from pathlib import Path
 from fanfold.members.agents import processes
 from fanfold.members.agents.processes import ProcessRow
 from fanfold.members.agents.worker import HostRecord, Process
-from fanfold.work.member import PARENT
+from fanfold.work.started import PARENT
 
 _NAME, _SUBREAPER = 15, 36  # of prctl
 

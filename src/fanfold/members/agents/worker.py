@@ -7,7 +7,6 @@ The files are the truth: they outlive the process that started the worker, and w
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -178,7 +177,7 @@ def write_durably(file: Path, record: msgspec.Struct) -> None:
 
 def put_file(file: Path, content: bytes) -> None:
     """As `keep`, but its name may be lost until the folder is settled too."""
-    new = file.with_name(f".{file.name}.{secrets.token_hex(8)}.new")
+    new = file.with_name(f".{file.name}.{os.urandom(8).hex()}.new")
     try:
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(handle, "wb") as stream:

@@ -16,11 +16,11 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
+from fanfold.testing.simulation.draw import world_of
 from fanfold.testing.simulation.places import ELSEWHERE, await_sites, reason_of
 from fanfold.testing.simulation.shrink import as_test, failure_of, shrink
 from fanfold.testing.simulation.simulate import WorldReport, simulate
 from fanfold.testing.simulation.storage import WorldDatabase, new_database
-from fanfold.testing.simulation.world import world_of
 
 CHUNK = 250
 OF_GARBAGE = 25  # worlds that are thrown away together
@@ -174,6 +174,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.seed is not None:
         return replay(options.seed)
+    if options.schedules < 1 or options.cores < 1:
+        parser.error("--schedules and --cores must be 1 or more")
     began = time.monotonic()
     tally = many(options.first, options.schedules, options.cores)
     _say(told(tally, time.monotonic() - began, sites=options.sites))

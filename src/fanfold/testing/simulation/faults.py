@@ -27,6 +27,10 @@ from fanfold.testing.simulation.world import (
 AT_COMMITS = ("crash_before", "crash_after")
 
 
+def _is_at_place(fault: WorldFault) -> bool:
+    return fault.kind == "crash_at" or (fault.kind == "stop" and fault.order != "")
+
+
 @dataclass
 class WorldReport:
     """What one world came to. `trace` is the same whenever the same world is carried out. `crashes`: between
@@ -62,7 +66,9 @@ class WorldFaults:
             if one.kind not in OF_COMMITS:
                 self._of_steps.setdefault(one.job, []).append(one)
         self._steps, self._commits = Counter[int](), Counter[int]()
-        self._seen: set[tuple[SimulatedProcess, str]] = set()
+        self._of_facts = Counter[tuple[int, str]]()  # commits that have one
+        self._facts = {one.order for one in world.faults if one.kind in AT_COMMITS and one.order}
+        self._seen: dict[WorldFault, set[tuple[SimulatedProcess, str]]] = {}
         self._log = b""  # of the disk, when the commit that is under way began
         store.before_commit, store.after_commit = self._committing, self._committed
 
@@ -73,17 +79,23 @@ class WorldFaults:
         slot = process.slot
         self._steps[slot] = step = self._steps[slot] + 1
         if pending := self._of_steps.get(slot):
-            for fault in [one for one in pending if self._due(one, process, step)]:
+            due = [
+                one
+                for one in pending
+                if (self._there(one, process) if _is_at_place(one) else one.at <= step)
+            ]
+            for fault in due:
                 self._happen(fault, process)
-
-    def _due(self, fault: WorldFault, process: SimulatedProcess, step: int) -> bool:
-        return self._there(fault, process) if fault.kind == "crash_at" else fault.at <= step
 
     def _there(self, fault: WorldFault, process: SimulatedProcess) -> bool:
         """One of its tasks waits where none of its process did before, for the `at`-th time."""
-        if isinstance(process.ran, asyncio.Task) and not process.ran.done():
-            self._seen.update((process, one) for one in places_of(process.ran, fault.order))
-        return len(self._seen) >= fault.at
+        if not isinstance(process.ran, asyncio.Task) or process.ran.done():
+            return False
+        if not (found := places_of(process.ran, fault.order)):
+            return False
+        seen = self._seen.setdefault(fault, set())
+        seen.update((process, one) for one in found)
+        return len(seen) >= fault.at
 
     def _happen(self, fault: WorldFault, process: SimulatedProcess) -> None:
         if not process.alive or process.ended:
@@ -126,6 +138,9 @@ class WorldFaults:
 
     def _committing(self, process: SimulatedProcess, facts: Any) -> None:
         self._commits[process.slot] += 1
+        if self._facts:
+            of = {type(fact).__name__ for fact in facts} & self._facts
+            self._of_facts.update((process.slot, name) for name in of)
         if self._store.disk is not None and self._power_fault(process) is not None:
             self._log = self._store.disk.log()
         self._commit_fault("crash_before", process, facts)
@@ -160,10 +175,10 @@ class WorldFaults:
 
     def _commit_fault(self, kind: str, process: SimulatedProcess, facts: list[Fact]) -> None:
         """Where nothing was killed until job 0 closes, that commit is one of its kind."""
-        slot, number = process.slot, self._commits[process.slot]
+        slot = process.slot
         last = not self._report.crashes and slot == 0 and any(type(f) is CloseRun for f in facts)
         for fault in self._pending:
-            if fault.kind == kind and fault.job == slot and (fault.at <= number or last):
+            if fault.kind == kind and fault.job == slot and (last or self._reached(fault, facts)):
                 self._pending.remove(fault)
                 break
         else:
@@ -174,3 +189,9 @@ class WorldFaults:
         self._report.commits.update({f"{where} {type(fact).__name__}" for fact in facts})
         self._crash(process, f"{where} a commit")
         raise ProcessKilled
+
+    def _reached(self, fault: WorldFault, facts: list[Fact]) -> bool:
+        if not fault.order:
+            return fault.at <= self._commits[fault.job]
+        has = any(type(fact).__name__ == fault.order for fact in facts)
+        return has and fault.at <= self._of_facts[fault.job, fault.order]

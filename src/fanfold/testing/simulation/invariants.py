@@ -69,6 +69,9 @@ class Invariants:
         self._limits = {one.name: one for one in world.services}
         self._jobs = {job.name: job for job in reversed(world.jobs)}
         self._answered: Counter[int] = Counter()
+        self._queued: set[str] = set()  # spans of what was put into the queue
+        self._untold: set[str] = set()  # of these, those that a disk may have lost the facts of
+        self._durable: dict[tuple[bytes, str], int] = {}  # replies, each since which step
         self._spent: Counter[int] = Counter()  # by run, settled and reserved when last looked at
         self.more: Counter[int] = Counter()
 
@@ -81,6 +84,7 @@ class Invariants:
         if kind != "power":
             self._answered.clear()
             self._spent.clear()
+            self._untold |= self._queued
             for call in self._books.calls:
                 call.forgotten = True
 
@@ -97,6 +101,9 @@ class Invariants:
     def arrived(self, call: SentCall) -> None:
         if call.kind == "free" or self.damaged:  # nothing is on record before
             return
+        if f"{call.run}:{call.attempt}" in self._untold:  # the queue is not on the disk that lied
+            call.forgotten = True
+            return
         row = self._ask(
             "select a.state, a.session, a.hedge_of, r.id, r.no, r.name, a.ids, s.name from attempts a"
             " join runs r on r.no = a.run join steps s on s.run = a.run and s.no = a.step"
@@ -110,15 +117,18 @@ class Invariants:
             self.broken(
                 f"attempt {call.attempt} is sent by another process than the one that claimed it"
             )
-        if (
-            not given_up or row[2] is None
-        ):  # a hedge may be on its way when the other one has answered
-            self._not_answered(call)
+        self._not_answered(call, row[2])
         self._not_twice(call, row[2], row[7] in HELD)
         self._planned(call, row)
         self._gated(call, self._jobs[row[5]])
 
-    def _not_answered(self, call: SentCall) -> None:
+    def _not_answered(self, call: SentCall, hedge_of: int | None) -> None:
+        """Of a hedged ask, one may be with a worker already when the other is answered."""
+        at = self._durable.get((call.key, f"simulated:{call.service}"))
+        if at is not None and self._books.taken.get(f"{call.run}:{call.attempt}", at + 1) <= at:
+            pairs = "select 1 from attempts where hedge_of = ?"
+            if hedge_of is not None or self._ask(pairs, (call.attempt,)).fetchone():
+                return
         known = "select 1 from replies where key8 = ? and key = ? and answerer = ? and not private"
         given = (
             int.from_bytes(call.key[:8], "big", signed=True),
@@ -130,7 +140,7 @@ class Invariants:
 
     def _not_twice(self, call: SentCall, hedge_of: int | None, held: bool) -> None:
         """Nobody else asks the same just now; what is in doubt is repeated on record. A hedge is on record
-        as one: it may leave a queue when the attempt that it follows has ended in doubt."""
+        as one: it may leave a queue before the attempt that it follows, or when that has ended in doubt."""
         busy = 0
         for other in self._books.calls:
             if other is call or other.forgotten or other.kind == "free":
@@ -144,13 +154,14 @@ class Invariants:
             busy += mine and not other.done
             if other.key != call.key or other.service != call.service:
                 continue
-            state, again = self._ask(
-                "select state, again from attempts where no = ?", (other.attempt,)
+            state, again, follows = self._ask(
+                "select state, again, hedge_of from attempts where no = ?", (other.attempt,)
             ).fetchone()
+            paired = hedge_of == other.attempt or follows == call.attempt
             open = not other.done and other.process.alive and not other.process.disturbed
-            if open and hedge_of != other.attempt and state == "started":
+            if open and not paired and state == "started":
                 self.broken(f"asked twice at once: attempts {other.attempt} and {call.attempt}")
-            if state == "in_doubt" and not again and hedge_of != other.attempt:
+            if state == "in_doubt" and not again and not paired:
                 self.broken(f"attempt {other.attempt} is in doubt and is repeated in silence")
             if state == "in_doubt" and not call.process.may_repeat and held:
                 self.broken(f"attempt {other.attempt} is in doubt and held, but repeated")
@@ -159,11 +170,21 @@ class Invariants:
             self.broken(f"{call.service} has {busy + 1} calls at once, of {most}")
 
     def _planned(self, call: SentCall, row: Any) -> None:
-        """Every item is on record before anything is asked about it."""
+        """Every item is on record before anything is asked about it. What is in a queue may leave it just
+        when the next process of its run plans items anew that have changed."""
         if call.prompt.startswith("Say ") and self._jobs[row[5]].pattern != "divide":
             there = {id for (id,) in self._ask("select id from items where run = ?", (row[4],))}
-            if missing := set(_decode(row[6])) - there:
+            missing = set(_decode(row[6])) - there
+            if missing and not (call.kind == "workers" and self._planned_anew(row[4])):
                 self.broken(f"asked about an item that is not planned: {min(missing)}")
+
+    def _planned_anew(self, run: int) -> bool:
+        """A process that resumed it has dropped the batch that is planned first, and not planned it yet."""
+        if self._ask("select 1 from batches where run = ? and no = 0", (run,)).fetchone():
+            return False
+        (session,) = self._ask("select session from runs where no = ?", (run,)).fetchone()
+        process = self._store.sessions.get(session)
+        return process is None or (process.run is not None and process.run.record.resumed)
 
     def _gated(self, call: SentCall, job: WorldJob) -> None:
         """A reply that is not good goes nowhere but to its judge, and back."""
@@ -184,6 +205,10 @@ class Invariants:
             match fact:
                 case StartAttempt() | EndAttempt():
                     runs.add(fact.run)
+                    for one in fact.landed if isinstance(fact, EndAttempt) else ():
+                        self._durable.setdefault((one.key, one.answerer), process.machine.steps)
+                    if isinstance(fact, StartAttempt) and fact.queue and answer.attempt:
+                        self._queued.add(f"{self._id_of(fact.run)}:{answer.attempt}")
                 case AnswerOrder():
                     self._answered[fact.order] += answer is True
                     if self._answered[fact.order] > 1:
@@ -198,6 +223,9 @@ class Invariants:
             self._within_budget(run)
         if runs and not self._jumps:
             self._within_month()
+
+    def _id_of(self, run: int) -> str:
+        return str(self._ask("select id from runs where no = ?", (run,)).fetchone()[0])
 
     def _told_truly(self, facts: Sequence[Fact]) -> None:
         """Whatever the disk has done to the store: no text is in a result that nobody said."""

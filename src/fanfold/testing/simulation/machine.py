@@ -73,17 +73,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """It is dropped when it is due."""
 
-    @property
-    def ready(self) -> bool:
+    def ready(self, now: float) -> bool:
         """Whether anything can be run now."""
-        scheduled, now = self._scheduled, self._machine.now
+        scheduled = self._scheduled
         if scheduled and (scheduled[0]._when <= now or scheduled[0]._cancelled):  # type: ignore[attr-defined]
             while scheduled and (scheduled[0]._when <= now or scheduled[0]._cancelled):  # type: ignore[attr-defined]
                 timer = heapq.heappop(scheduled)
                 timer._scheduled = False  # type: ignore[attr-defined]
                 if not timer._cancelled:
                     self._ready.append(timer)
-        return bool(self._ready)
+        return len(self._ready) > 0
 
     @property
     def due(self) -> float:
@@ -228,11 +227,12 @@ class Machine:
         self, watch: Callable[[SimulatedProcess], None], most_steps: int, most_time: float
     ) -> None:
         here: SimulatedLoop | None = None
+        wakes, running = self.wakes, self.running
         while True:
-            if self.wakes and self.wakes[0][0] <= self.now:
+            if wakes and wakes[0][0] <= self.now:
                 self._wake()
             now = self.now
-            able = [one for one in self.running if one.stopped_until <= now and one.loop.ready]
+            able = [one for one in running if one.stopped_until <= now and one.loop.ready(now)]
             if not able:
                 if (due := self._next()) == FOREVER:
                     return
@@ -250,11 +250,11 @@ class Machine:
                 process.ran = loop.step(self._order)
             except ProcessKilled:
                 process.ran = None
-            self.trace = hash((self.trace, process.slot, len(loop._ready), self.now))
+            self.trace = hash((self.trace, process.slot, len(loop._ready), now))
             if process.main is not None and process.main.done():
                 process.ended = True
-                if process in self.running:
-                    self.running.remove(process)
+                if process in running:
+                    running.remove(process)
             watch(process)
 
     def _wake(self) -> None:
@@ -264,5 +264,7 @@ class Machine:
     def _next(self) -> float:
         due = [self.wakes[0][0]] if self.wakes else []
         for one in self.running:
-            due.append(max(one.stopped_until, self.now if one.loop.ready else one.loop.due))
+            due.append(
+                max(one.stopped_until, self.now if one.loop.ready(self.now) else one.loop.due)
+            )
         return min(due, default=FOREVER)

@@ -28,7 +28,7 @@ from fanfold.work.batch import BatchLine, BatchState, LineEnd, LineResult
 from fanfold.work.member import Request, Tell
 
 CANCELLING = 3.0  # seconds until a batch that is cancelled has ended
-HOURS, LONGER = 6.0, 20.0  # times as long as a call a batch takes: of most services, and of some
+HOURS, LONGER = 6.0, 10.0  # times as long as a call a batch takes: of most services, and of some
 MOST = 4_000_000  # nano-dollars that an agent may spend
 _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
@@ -62,7 +62,7 @@ class SimulatedBatches:
     async def _request(self) -> Behaviour:
         """What becomes of one; raises what the process hears of it when it is not carried out."""
         did = self._books.next(self._service)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(3.0 if did == "slow" else 0.1)
         if did in UNBILLED:
             error = error_of(did, self._process.rng)
             raise error if isinstance(error, MemberError) else Transient(f"HTTP 500 ({did})")

@@ -61,16 +61,23 @@ def _awaited(one: Any) -> Any:
     return getattr(one, "cr_await", None) or getattr(one, "ag_await", None)
 
 
-@cache
 def await_sites() -> set[str]:
     """Every line of the run's own code that awaits something."""
+    return set(_functions())
+
+
+@cache
+def _functions() -> dict[str, str]:
+    """The innermost function of each."""
     folder = Path(fanfold.run.__file__ or "").parent
     waits = (ast.Await, ast.AsyncFor, ast.AsyncWith)
     return {
-        f"run/{file.name}:{node.lineno}"
+        f"run/{file.name}:{node.lineno}": function.name
         for file in folder.glob("*.py")
         if f"run/{file.name}" not in ELSEWHERE
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(function, ast.AsyncFunctionDef)
+        for node in ast.walk(function)
         if isinstance(node, waits)
     }
 
@@ -80,8 +87,8 @@ AGENTS = "agents on workers have real files: tests/flow/test_remote_agents.py"
 BY_PLACE = "opens a store by its place, or takes the machine's clock: tests/flow/test_orders.py"
 ITSELF = "a run that orders something of itself: tests/flow/test_notify.py"
 SHARES = "one run in several processes is not simulated: tests/flow/test_shares.py"
-AT_ONCE = "nothing is waited for there, as a rule"
 LATE = "members are opened before they are asked; later only when a roster changes"
+MANY = "needs more tasks than are kept at once: tests/flow/test_scale.py"
 UNREACHED = {
     "run/shares.py": SHARES,
     "run/order_follower.py": SHARES,
@@ -97,26 +104,30 @@ UNREACHED = {
     "self._fetch(request, answer": FILES,
     "self._bring(request": FILES,
     "self._arrived(": FILES,
-    "self._agent(member)": AGENTS,
-    "remote.ask(traits": AGENTS,
-    "remote.adopt(traits": AGENTS,
-    "super().has_trace(": AGENTS,
-    "super().deliver(": AGENTS,
+    "self._send_back(": FILES,
+    "self._agent(member).packed(": AGENTS,
+    "self._agent(member).bring_back(": AGENTS,
+    "reply = await remote.": AGENTS,
+    "super().has_trace(": "a look at the files of an agent, at once",
     "await given": AGENTS,
+    "cancel([span], message)": AGENTS,
+    "self._cancelled(ask)": AGENTS,
     "self._showing": AGENTS,
     "await self._open()": LATE,
     "executor.open(self.grant": LATE,
     "choose.open(Who(members": LATE,
-    "choose.open_tools(task": AT_ONCE,
-    "self._one_at_a_time": AT_ONCE,
-    "async with self._turn": AT_ONCE,
-    "self._breathe()": AT_ONCE,
-    "self._let_go()": AT_ONCE,
-    "_taken.wait()": "needs more tasks than are kept at once: tests/flow/test_scale.py",
+    "choose.open_tools(task": "the tools of a step are open before its first ask",
+    "self._one_at_a_time": "only maps inside of a stage ask at once: tests/flow/test_streamed_parts.py",
+    "self._breathe()": MANY,
+    "self._let_go() in leave": SHARES,
+    "_taken.wait()": MANY,
+    "run/pool.py await close()": MANY,  # else its source is at an end, and closes at once
+    "run/stream.py await asyncio.sleep(0)": MANY,
+    "self.queue.dead(": "a queue in a folder says that at once: tests/contract/test_queue.py",
     "run/contents.py": FILES,
     ".contents.keep(": FILES,
     "record_of(opened": BY_PLACE,
-    "carried_out(Run(opened": BY_PLACE,
+    "carried_out(made)": BY_PLACE,
     "give_by(RealClock()": BY_PLACE,
     "await give(opened": BY_PLACE,
     "orders.give_here(": ITSELF,
@@ -152,6 +163,14 @@ UNREACHED = {
 
 def reason_of(site: str) -> str:
     """Why no simulation comes there, where that is known."""
+    said = source_of(site)
+    return next((why for part, why in UNREACHED.items() if part in said), "")
+
+
+@cache
+def source_of(site: str) -> str:
+    """Its file, the line, and the function: `run/attempt.py await self.fail(error) in carry_out_free`."""
     file, line = site.split(":")
-    source = linecache.getline(str(Path(fanfold.run.__file__ or "").parent / file[4:]), int(line))
-    return next((why for part, why in UNREACHED.items() if part in f"{file} {source}"), "")
+    folder = Path(fanfold.run.__file__ or "").parent
+    source = linecache.getline(str(folder / file[4:]), int(line)).strip()
+    return f"{file} {source} in {_functions()[site]}"

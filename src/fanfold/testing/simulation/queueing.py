@@ -24,10 +24,10 @@ PLACE = Path("simulated")
 
 
 class SharedQueue:
-    """What outlives every process: the rows. `heard`: who is told when they change."""
+    """What outlives every process: the rows. `heard`: who is told when they change; `taken`: see `Books`."""
 
-    def __init__(self, store: SharedStore, rows: WorldDatabase) -> None:
-        self.store, self._rows = store, rows
+    def __init__(self, store: SharedStore, rows: WorldDatabase, taken: dict[str, int]) -> None:
+        self.store, self._rows, self.taken = store, rows, taken
         self._db: sqlite3.Connection | None = None
         self.heard: list[ProcessQueue] = []
 
@@ -62,7 +62,10 @@ class ProcessQueue(FolderQueue):
         self, members: Mapping[str, str], tags: Sequence[str], most: int
     ) -> list[TakenAsk]:
         check_lease(self._shared.store, self._process)
-        return await super().take(members, tags, most)
+        since = self._process.machine.steps
+        asks = await super().take(members, tags, most)
+        self._shared.taken.update((one.span, since) for one in asks)
+        return asks
 
     def check(self) -> None:
         check_lease(self._shared.store, self._process)

@@ -23,7 +23,7 @@ from fanfold.work.member import MemberLimits, Request, Tell, Traits
 
 Behaviour = Literal[
     "ok", "bad", "empty", "half", "no_usage", "absurd_usage", "overrun", "429", "429_after", "500",
-    "refused", "lost_before", "lost_after", "slow", "invalid", "quota", "defect",
+    "refused", "lost_before", "lost_after", "slow", "invalid", "quota", "defect", "unholdable",
 ]  # fmt: skip
 BEHAVIOURS: tuple[Behaviour, ...] = Behaviour.__args__  # type: ignore[attr-defined]
 UNBILLED = ("429", "429_after", "500", "refused", "lost_before", "quota", "defect")
@@ -90,7 +90,8 @@ class SentCall:
 
 class Books:
     """What all services have seen, in order. `arrived` is called with each new call. `asks`: what the lines
-    of batches are about; `batches`, `agents`: what services and agents have under way, whoever lives."""
+    of batches are about; `batches`, `agents`: what services and agents have under way, whoever lives;
+    `taken`: asks that a worker has, each since which step."""
 
     def __init__(self, services: tuple[SimulatedService, ...]) -> None:
         self.calls: list[SentCall] = []
@@ -99,6 +100,7 @@ class Books:
         self.asks: dict[bytes, Ask] = {}
         self.batches: dict[str, Any] = {}
         self.agents: dict[str, Any] = {}
+        self.taken: dict[str, int] = {}
 
     def next(self, service: SimulatedService) -> Behaviour:
         """What the service does with the call that it gets now."""
@@ -157,6 +159,9 @@ class SimulatedMember:
             await asyncio.sleep(
                 3 * TIMEOUT if call.did == "slow" else seconds * (0.5 + rng.random())
             )
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)  # it closes what it opened
+            raise
         finally:
             call.done = self._process.alive
         if (error := error_of(call.did, rng)) is not None:
@@ -171,6 +176,9 @@ def reported(reply: Reply, billed: Usage, did: Behaviour) -> Reply:
             return reply
         case "absurd_usage":
             return msgspec.structs.replace(reply, usage=Usage(-5, 10**12))
+        case "unholdable":  # no file can hold half of a surrogate pair
+            said = f"{reply.text}\ud800" if reply.text else ""
+            return msgspec.structs.replace(reply, text=said, usage=billed)
     return msgspec.structs.replace(reply, usage=billed)
 
 

@@ -68,6 +68,12 @@ async def look_up(word: str) -> str:
     return f"{word} means good"
 
 
+async def _is_good(value: Any) -> bool:
+    """Takes a moment."""
+    await asyncio.sleep(0.01)
+    return BAD not in str(value)
+
+
 @cache
 def gate_of(kind: GateKind, step: str, judging: str, attempts: int) -> Gate:
     """All but the usual one let nothing pass that is not good."""
@@ -75,7 +81,7 @@ def gate_of(kind: GateKind, step: str, judging: str, attempts: int) -> Gate:
         case "regex":
             return regex("(?i)good|same|order|pass")
         case "python":
-            return predicate(lambda value: BAD not in str(value), f"{BAD} is not good")
+            return predicate(_is_good, f"{BAD} is not good")
         case "judge":
             return judge(
                 "Is {{ reply }} good?", step=f"{step} judge", member=judging, revise=0,

@@ -9,7 +9,7 @@ import msgspec
 
 from fanfold.testing.simulation.simulate import simulate
 from fanfold.testing.simulation.storage import WorldDatabase, new_database
-from fanfold.testing.simulation.world import World, WorldFault, WorldJob
+from fanfold.testing.simulation.world import OPERATOR, World, WorldFault, WorldJob
 
 _replace = msgspec.structs.replace
 MOST_TRIES = 600
@@ -88,7 +88,8 @@ def _with(listed: tuple[Any, ...], n: int, one: Any) -> tuple[Any, ...]:
 
 
 def _renumbered(fault: WorldFault, gone: int) -> WorldFault:
-    return _replace(fault, job=fault.job - 1) if fault.job > gone else fault
+    """Operators and workers keep their numbers."""
+    return _replace(fault, job=fault.job - 1) if gone < fault.job < OPERATOR else fault
 
 
 def written(value: Any) -> str:

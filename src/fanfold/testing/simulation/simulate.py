@@ -51,7 +51,7 @@ class Simulation:
         self.store = SharedStore(db.journal(), leases=world.leases)
         self.store.disk = SimulatedDisk() if world.disk else None
         self.books = Books(world.services)
-        self.queue, self._read = SharedQueue(self.store, db), Counter[str]()
+        self.queue, self._read = SharedQueue(self.store, db, self.books.taken), Counter[str]()
         self.invariants = Invariants(world, self.store, self.books)
         self.books.arrived = self.invariants.arrived
         self.report = WorldReport(world.seed)
@@ -141,6 +141,8 @@ class Simulation:
 
     async def _work(self, process: SimulatedProcess) -> None:
         """What a worker does: take asks out of the queue, until it is stopped."""
+        if len(self._over) == len(self.world.jobs):
+            return  # the last job ended before its first step: nobody could tell it to stop
         members = [
             member_of(one, self.books, process, 1, in_worker=True)
             for one in self.world.services
@@ -202,27 +204,34 @@ class Simulation:
 
     def _order(self, job: int, order: str) -> None:
         """By another process, which has the store open too. Whoever paused a run, or switched a member
-        off, says when it goes on."""
-        if job in self._over:
+        off, says when it goes on: also when another job of that name carries it out."""
+        name, undoes = self.world.jobs[job].name, order in UNDONE.values()
+        same = [slot for slot, one in enumerate(self.world.jobs) if one.name == name]
+        if all(slot in self._over for slot in (same if undoes else (job,))):
             return
         operator = SimulatedProcess(
             self.machine, OPERATOR + job, random.Random(self.rng.getrandbits(64))
         )
-        operator.start(self._give(operator, self.world.jobs[job].name, order))
+        operator.start(self._give(operator, name, order))
         undone = UNDONE.get(order, order)
         if undone in UNDONE.values():
             self.machine.at(self.machine.now + 10.0, partial(self._order, job, undone))
 
     async def _give(self, operator: SimulatedProcess, name: str, order: str) -> None:
+        """To the newest run of that name; but all of them go on, whichever it was."""
         what, _, value = order.partition(" ")
         try:
             store = opened(self.store, operator)
         except FanfoldError:
             return
         try:
-            run = store.read.find(name)
-            if run is not None:
-                wanted = NewOrder("operator", what, value, within=30.0)  # type: ignore[arg-type]
+            runs = [store.read.find(name)]
+            if order in UNDONE.values():
+                runs = [
+                    one for one in store.read.runs() if one.name == name and one.status in RESUMABLE
+                ]
+            wanted = NewOrder("operator", what, value, within=30.0)  # type: ignore[arg-type]
+            for run in filter(None, runs):
                 await give_by(operator.clock, store, run, wanted)
         except FanfoldError as error:
             operator.said = str(error)
