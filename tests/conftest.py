@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from tests import postgres
 SHARED_MEMORY = Path("/dev/shm")
 ROOM = 2_000_000_000
 """Bytes that must be free there; all the folders of a whole run take a few hundred million."""
+
+PYTHONS = os.path.dirname(os.path.realpath(sys.executable))
+"""`python3` is the one that runs the tests: no script of a version manager, which takes ten times as
+long to start, and that for every worker of a fleet."""
 
 settings.register_profile(
     "quick", max_examples=25, deadline=None, derandomize=True, print_blob=True
@@ -41,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ROOM:
         os.environ.setdefault("TMPDIR", str(SHARED_MEMORY))
         tempfile.tempdir = None
+    os.environ["PATH"] = f"{PYTHONS}{os.pathsep}{os.environ['PATH']}"
 
 
 def pytest_collection_finish() -> None:

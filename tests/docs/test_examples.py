@@ -19,7 +19,7 @@ from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.document import Node, parse
 from fanfold.work.routed import read_route
 from tests.docs.pages import ROOT, Block, all_blocks, blocks, pages, write_file, write_files
-from tests.faces.cli import WARM
+from tests.faces.cli import WARM, python
 from tests.waiting import LONG
 
 SRC = ROOT / "src"
@@ -95,18 +95,8 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
         yield running
 
 
-def slow_if_it_runs_an_application(shown: list[Block]) -> list[pytest.MarkDecorator]:
-    runs = any(re.search(r"fanfold (demo|new)\b", block.text) for block in shown)
-    return [pytest.mark.slow] if runs else []
-
-
-@pytest.mark.parametrize(
-    "shown",
-    [
-        pytest.param(own, id=name, marks=slow_if_it_runs_an_application(own))
-        for name, own in sessions()
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("shown", [pytest.param(own, id=name) for name, own in sessions()])
 def test_a_session_prints_what_the_page_shows(
     shown: list[Block], terminal: dict[str, str], server: RunningServer, tmp_path: Path
 ) -> None:
@@ -158,14 +148,12 @@ def scripts() -> list[Block]:
     return [block for block in all_blocks("python") if not block.note]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", scripts(), ids=str)
 def test_a_script_runs_and_what_it_asserts_is_true(block: Block, tmp_path: Path) -> None:
     write_files(ROOT / block.page, tmp_path)
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", block.text], cwd=tmp_path, capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(SRC)}, text=True, timeout=LONG, check=False,
-    )  # fmt: skip
-    assert (ended.returncode, ended.stderr) == (0, "")
+    ended = python(tmp_path, block.text, env={**os.environ, "PYTHONPATH": str(SRC)})
+    assert (ended.code, ended.err) == (0, "")
 
 
 # ── YAML ─────────────────────────────────────────────────────────────────────────────────────

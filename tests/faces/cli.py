@@ -128,19 +128,24 @@ def environment(folder: Path, more: dict[str, str] | None = None) -> dict[str, s
 
 
 MEMBERS = [f"fanfold.members.{kind}" for kind in ("openai", "anthropic", "function", "command")]
+LATER = (
+    "platformdirs.unix", "encodings.ascii", "encodings.idna", "encodings.utf_8_sig",
+    "fanfold.journal.postgres.store", "fanfold.journal.postgres.queue",
+)  # fmt: skip
+"""What commands import only when they need it; many do."""
 WARM = Warm(
     "commands", environment(Path("/")), "fanfold.faces.ui.session", "fanfold.faces.serve.session",
-    "fanfold.fleet.supervisor", "fanfold.members.http_aiohttp", *MEMBERS,
+    "fanfold.fleet.supervisor", "fanfold.members.http_aiohttp", *MEMBERS, *LATER,
 )  # fmt: skip
 MCP = Warm(
     "mcp", environment(Path("/")), "fanfold.faces.mcp.http", "fanfold.faces.mcp.server",
-    "fanfold.faces.mcp.tools", "fanfold.members.http_aiohttp", *MEMBERS,
+    "fanfold.faces.mcp.tools", "fanfold.members.http_aiohttp", *MEMBERS, *LATER,
 )  # fmt: skip
 
 
 def warm_for(words: tuple[str, ...]) -> Warm:
-    """What serves MCP has more to import than other commands have, or starts one that does."""
-    return MCP if words[:1] == ("mcp",) else WARM
+    """What serves MCP has more to import than other commands have, and so has `ask`, which may serve it."""
+    return MCP if words[:1] in (("mcp",), ("ask",)) else WARM
 
 
 @contextmanager
@@ -170,6 +175,13 @@ def fanfold(folder: Path, *words: str, **env: str) -> Ended:
     """Run `fanfold WORDS` to its end."""
     with started(folder, *words, **env) as program:
         return program.end()
+
+
+def python(folder: Path, code: str, *words: str, env: dict[str, str]) -> Ended:
+    """Run `python -W error -c CODE WORDS` to its end, in a fork too."""
+    out, err = streams(folder)
+    ended = WARM.run(Call(folder.absolute(), words, env, out, err, code), LONG)
+    return Ended(ended, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
 
 
 def runs(folder: Path, *words: str) -> list[dict[str, Any]]:

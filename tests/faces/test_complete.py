@@ -13,6 +13,8 @@ import pytest
 from tests.faces.cli import WARM, environment, fanfold
 from tests.faces.project import write_function_project
 
+pytestmark = pytest.mark.slow
+
 SOURCE = """\
 eval "$(fanfold completion bash)"
 COMP_WORDS=(fanfold {words})

@@ -18,6 +18,8 @@ from tests.faces.fleet_root import cleared, lives
 from tests.faces.odd_fleet import OddRoot, holders, odd_fleet
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 REAL = Path(__file__).parents[1] / "data/agent_clis/claude_real_service.jsonl"
 BILL = 0.0180461  # of the log above, by its result
 LONE = 1.416  # what is reserved for a claude worker on sonnet that may take one dollar

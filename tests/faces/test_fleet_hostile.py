@@ -19,6 +19,8 @@ from tests.faces.fleet_root import cleared, lives
 from tests.faces.odd_fleet import OddRoot, holders, odd_fleet
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 LONE = 1.416  # dollars that are reserved for a claude worker on sonnet that may take one
 
 

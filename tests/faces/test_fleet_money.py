@@ -13,6 +13,8 @@ from fanfold.observe.amounts import usd
 from tests.faces.odd_fleet import OddRoot, odd_fleet
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = Path(__file__).parents[1] / "data" / "dag_fleet" / "fleet.json"
 CODEX = {"provider": "codex", "model": "gpt-5.5"}
 

@@ -6,11 +6,15 @@ import json
 import os
 import signal
 
+import pytest
+
 from fanfold.fleet.runs import reading
 from fanfold.members.agents.continuing import CONTINUE
 from tests.faces.fleet_root import Root, lives
 from tests.faces.stand_in import SESSION
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.slow
 
 
 def orders(team: Root) -> list[tuple[str, str, str]]:

@@ -12,6 +12,8 @@ import pytest
 from tests.faces.fleet_root import Root
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 def state(team: Root, id: str, **fields: Any) -> None:
     """Put fields into a worker of the fleet.json."""

@@ -8,10 +8,14 @@ import signal
 from hashlib import blake2b
 from pathlib import Path
 
+import pytest
+
 from tests.faces.cli import Ended, fanfold, started
 from tests.faces.fleet_root import Root, lives
 from tests.faces.test_launch import Project
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.slow
 
 
 def digests(team: Root, *ids: str) -> dict[str, str]:

@@ -33,13 +33,14 @@ exec {python} "$@"
 
 
 class Call(NamedTuple):
-    """`out` and `err` are files that are written."""
+    """`out` and `err` are files that are written. `code`: what Python does, instead of `fanfold`."""
 
     folder: Path
     words: tuple[str, ...]
     env: dict[str, str]
     out: Path
     err: Path
+    code: str = ""
 
 
 class Fork:
@@ -101,7 +102,7 @@ class Warm:
         ):
             streams = {0: nothing.fileno(), 1: out.fileno(), 2: err.fileno()}
             link = warm_client.hand_over(
-                self.address, str(call.folder), call.words, call.env, streams
+                self.address, str(call.folder), call.words, call.env, streams, code=call.code
             )
         return Fork(link, call.words)
 

@@ -20,14 +20,18 @@ import socket
 import sys
 import threading
 import time
+import warnings
+from contextlib import suppress
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from fanfold.faces.cli.main import COMMANDS
 
 
 class Wanted(NamedTuple):
-    """`given` are to have the numbers `handles`. `leads`: in a session of its own; `safe`: it imports
-    nothing from its folder; `tied`: it is killed when whoever asked for it is gone."""
+    """`given` are to have the numbers `handles`. `code`: not a `fanfold`, but `python -W error -c CODE`.
+    `leads`: in a session of its own; `safe`: it imports nothing from its folder; `tied`: it is killed when
+    whoever asked for it is gone."""
 
     folder: str
     words: list[str]
@@ -35,6 +39,7 @@ class Wanted(NamedTuple):
     handles: list[int]
     given: list[int]
     module: str = "fanfold"
+    code: str = ""
     leads: bool = False
     safe: bool = False
     tied: bool = False
@@ -44,51 +49,77 @@ MOST_HANDLES = 16
 PYTHON = "python"  # beside the door: what a fork takes for Python
 
 
+class Forked(NamedTuple):
+    """One that is under way, and who asked for it."""
+
+    link: socket.socket
+    number: int
+    wanted: Wanted
+
+
 def wait_for_work(address: str, modules: list[str]) -> Wanted | None:
     """What to run, in a fork; None in the process itself, when nobody asks any more."""
     for name in (*(place.partition(":")[0] for place, _ in COMMANDS.values()), *modules):
         importlib.import_module(name)
     gc.freeze()  # what is imported is not gone through again in every fork
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
+    at_work: dict[int, Forked] = {}  # by what is watched: the process and, if it is tied, the link
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address)
         door.listen(64)
         os.write(1, b"ready\n")
         while True:
-            ready, _, _ = select.select([door.fileno(), 0], [], [])
+            ready, _, _ = select.select([door.fileno(), 0, *at_work], [], [])
             if 0 in ready:
                 return None
-            link, _ = door.accept()
-            if os.fork() == 0:
-                door.close()
-                return forked(link)
-            link.close()
+            for handle in ready:
+                if handle in at_work:
+                    ended(at_work, handle)
+                elif handle == door.fileno() and (wanted := forked(door, at_work)) is not None:
+                    return wanted
 
 
-def forked(link: socket.socket) -> Wanted:
-    """A process that waits for the one to be, and tells of it; here is the one to be."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+def forked(door: socket.socket, at_work: dict[int, Forked]) -> Wanted | None:
+    """What to run, in the new process, which has nothing open that belongs to others."""
+    link, _ = door.accept()
     size, given, _, _ = socket.recv_fds(link, 4, MOST_HANDLES)
     said = json.loads(link.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL))
     wanted = Wanted(**said, given=given)
     number = os.fork()
     if number == 0:
+        door.close()
         link.close()
+        for handle, other in at_work.items():
+            if handle != other.link.fileno():
+                os.close(handle)
+        for other in at_work.values():
+            other.link.close()
         return wanted
     for handle in given:
         os.close(handle)
-    try:
-        _tell(link, number)
-        ready, _, _ = select.select([link.fileno(), os.pidfd_open(number)], [], [])
-        if wanted.tied and ready == [link.fileno()]:
-            os.kill(-number if wanted.leads else number, signal.SIGKILL)
-        _tell(link, os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
-    finally:
-        os._exit(0)
+    one = Forked(link, number, wanted)
+    at_work[os.pidfd_open(number)] = one
+    if wanted.tied:
+        at_work[link.fileno()] = one
+    _tell(link, number)
+    return None
+
+
+def ended(at_work: dict[int, Forked], handle: int) -> None:
+    """The process is at its end, or who asked for it is gone."""
+    one = at_work.pop(handle)
+    if handle == one.link.fileno():
+        os.kill(-one.number if one.wanted.leads else one.number, signal.SIGKILL)
+        return
+    os.close(handle)
+    at_work.pop(one.link.fileno(), None)
+    _tell(one.link, os.waitstatus_to_exitcode(os.waitpid(one.number, 0)[1]))
+    one.link.close()
 
 
 def _tell(link: socket.socket, number: int) -> None:
-    link.sendall(number.to_bytes(8, "big", signed=True))
+    """Whoever asked may be gone."""
+    with suppress(OSError):
+        link.sendall(number.to_bytes(8, "big", signed=True))
 
 
 def become(wanted: Wanted) -> None:
@@ -107,8 +138,19 @@ def become(wanted: Wanted) -> None:
     os.environ.update(wanted.env)
     time.tzset()
     sys.path[:1] = [] if wanted.safe else [wanted.folder]
-    sys.argv = [wanted.module, *wanted.words]
+    sys.argv = ["-c" if wanted.code else wanted.module, *wanted.words]
     sys.executable = os.path.join(os.path.dirname(sys.orig_argv[2]), PYTHON)
+
+
+def perform(wanted: Wanted) -> None:
+    if not wanted.code:
+        runpy.run_module(wanted.module, run_name="__main__", alter_sys=True)
+        return
+    warnings.simplefilter("error")
+    sys.modules["__main__"] = main = ModuleType("__main__")
+    exec(compile(wanted.code, "<string>", "exec"), vars(main))
+    gc.collect()  # what was not closed says so now
+    leave(0)
 
 
 def leave(code: Any) -> None:
@@ -126,6 +168,6 @@ if __name__ == "__main__":
     if wanted is not None:
         become(wanted)
         try:
-            runpy.run_module(wanted.module, run_name="__main__", alter_sys=True)
+            perform(wanted)
         except SystemExit as over:
             leave(over.code)

@@ -7,7 +7,6 @@ start: a test that kills dozens of them would wait for imports otherwise.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import NamedTuple
@@ -15,9 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from tests.flow.crash_child import Job, Told, carried_out
-
-_READY = multiprocessing.get_context("forkserver")
-_READY.set_forkserver_preload([__name__])
+from tests.flow.ready import READY
 
 
 class Child(NamedTuple):
@@ -26,8 +23,8 @@ class Child(NamedTuple):
 
 
 def child(job: Job) -> Child:
-    told, tell = _READY.Pipe(duplex=False)
-    process = _READY.Process(target=_carry_out, args=(msgspec.json.encode(job), tell))
+    told, tell = READY.Pipe(duplex=False)
+    process = READY.Process(target=_carry_out, args=(msgspec.json.encode(job), tell))
     process.start()
     tell.close()
     return Child(process, told)

@@ -7,7 +7,6 @@ depends on how fast the machine is.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import signal
 from collections import Counter
@@ -24,14 +23,13 @@ from fanfold.price import Price
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Asked, Says
 from fanfold.work.outcome import Receipt
+from tests.flow.ready import READY
 from tests.flow.small_plans import UNWATCHED
 
 ROSTER = """\
 members:
   - {{id: m, kind: openai, model: one, base_url: "{url}/v1", max_tokens: 300, price: {{input: 1, output: 1}}}}
 """
-_READY = multiprocessing.get_context("forkserver")
-_READY.set_forkserver_preload([__name__])
 
 
 class Script:
@@ -105,8 +103,8 @@ def carried_through(
 
 def _carried(folder: Path, server: RunningServer, *, resume: bool) -> Receipt | None:
     """The receipt; None if it was killed."""
-    told, tell = _READY.Pipe()
-    process = _READY.Process(target=_carry, args=(str(folder), resume, tell))
+    told, tell = READY.Pipe()
+    process = READY.Process(target=_carry, args=(str(folder), resume, tell))
     process.start()
     tell.close()
     script.victim = process.pid

@@ -3,7 +3,6 @@ that has everything imported already."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 import threading
@@ -21,6 +20,7 @@ from fanfold.faces.cli.main import main
 from fanfold.testing.running import RunningServer
 from tests.faces.project import write_project
 from tests.flow.answering import all_answered
+from tests.flow.ready import READY
 from tests.postgres import end_with_us
 from tests.waiting import wait_until
 
@@ -31,9 +31,6 @@ RUN = ("run", "plan.yaml", "--shares", "1", "--allow-paid", "--json", "--quiet")
 EXPECTED = " / ".join(f"Say word {n}" for n in range(ITEMS))
 RPM = 3000
 
-_READY = multiprocessing.get_context("forkserver")
-_READY.set_forkserver_preload([__name__, "fanfold.faces.cli.run", "fanfold.members.openai"])
-
 
 class ShareProcess:
     """One of them. What it prints goes into files. `everyone`: all that were started."""
@@ -42,7 +39,7 @@ class ShareProcess:
 
     def __init__(self, folder: Path, name: str, *words: str) -> None:
         self._out = folder / f"{name}.out"
-        self.process: ForkServerProcess = _READY.Process(
+        self.process: ForkServerProcess = READY.Process(
             target=_performed, args=(str(folder), str(self._out), words)
         )
         self.process.start()
@@ -177,9 +174,15 @@ class Together:
     def at_work(self, many: int) -> list[str]:
         """Their sessions, once so many work at the same time; who leads comes first. A portion is given
         up when the calls that it was for have ended, so some are answered, a few at a time."""
-        wait_until(lambda: len(self.rows.joined()) >= many)
+        wait_until(lambda: self._joined() >= many)
         while_answering(self.model, lambda: len(self.rows.sharers()) >= many)
         return self.rows.sharers()
+
+    def _joined(self) -> int:
+        """Whoever has ended before it joined says why: it is not waited for."""
+        for one in self.started:
+            assert one.process.exitcode in (None, -9), one.said()
+        return len(self.rows.joined())
 
     def answering(self, do: Callable[[], object]) -> None:
         """Meanwhile some of what is under way is answered: what others left must come to its end."""

@@ -14,6 +14,8 @@ from tests.faces.cli import Program, fanfold, started
 from tests.faces.project import write_items
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 STAND_IN = Path(__file__).parents[1] / "faces" / "stand_in.py"
 AGENT = "{{id: a, kind: claude, model: claude-haiku-4-5, program: {}, max_budget_usd: 1{}}}"
 PLAN = """\

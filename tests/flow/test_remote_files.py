@@ -19,6 +19,8 @@ from tests.faces.project import write_items
 from tests.sshd import sshd
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 STAND_IN = Path(__file__).parents[1] / "faces" / "stand_in.py"
 AGENT = "{{id: a, kind: claude, model: claude-haiku-4-5, program: {}, max_budget_usd: 1, type: write{}}}"
 PLAN = """\
@@ -28,9 +30,7 @@ input: {jsonl: items.jsonl, id: id}
 steps:
   - map: {prompt: "{{ item.text }}", member: a, concurrency: 4}
 """
-ELSEWHERE = pytest.mark.parametrize(
-    "where", ["workers", pytest.param("ssh", marks=pytest.mark.slow)]
-)
+ELSEWHERE = pytest.mark.parametrize("where", ["workers", "ssh"])
 
 
 def git(folder: Path, *words: str) -> str:
@@ -218,7 +218,6 @@ def test_workers_of_a_fleet_run_elsewhere_with_what_their_parents_left(
     assert "Done: 2" in shown, shown
 
 
-@pytest.mark.slow
 @ELSEWHERE
 def test_workers_of_a_fleet_elsewhere_are_handled_as_those_here(
     tmp_path: Path, stack: ExitStack, where: str

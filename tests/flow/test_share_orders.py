@@ -25,6 +25,8 @@ from tests.faces.project import PRICE
 from tests.flow.share_processes import EXPECTED, RUN, Together, end_everyone, while_answering
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 FEW = 2
 
 
@@ -133,7 +135,6 @@ def test_a_run_is_under_way_while_another_process_is_about_to_lead_it(together: 
         assert not is_under_way(view, 1), "nobody is left"
 
 
-@pytest.mark.slow
 def test_whoever_leads_next_carries_out_what_was_ordered(together: Together) -> None:
     """An order to a run whose leader has just died is for the one that takes over; a run that is paused
     stays paused when its leader dies; and its budget is the one that was set last."""

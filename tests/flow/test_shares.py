@@ -27,6 +27,8 @@ from tests.flow.share_processes import (
 )
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 MOST = 1.2  # dollars that one call may cost
 limited = enforce_rates(RPM, 1e12)
 """The script of a server that refuses what comes faster."""
@@ -67,7 +69,6 @@ def test_four_processes_carry_out_one_run_within_its_limits(together: Together) 
     assert together.rows.ask("select count(*) from runs") == [(1,)]
 
 
-@pytest.mark.slow
 def test_a_budget_holds_for_all_of_them_together(together: Together) -> None:
     """It is spent to the last call that fits, and not beyond. With more, the rest is done, once."""
     few = 120
@@ -89,9 +90,7 @@ def test_a_budget_holds_for_all_of_them_together(together: Together) -> None:
     assert set(together.asked().values()) == {1} and len(together.asked()) == few
 
 
-@pytest.mark.parametrize(
-    "which", [pytest.param("the one that leads", marks=pytest.mark.slow), "another one"]
-)
+@pytest.mark.parametrize("which", ["the one that leads", "another one"])
 def test_what_a_dead_process_had_the_others_take_over(
     tmp_path: Path, model: RunningServer, which: str
 ) -> None:
@@ -115,7 +114,6 @@ def test_what_a_dead_process_had_the_others_take_over(
     assert dollars(bill) <= receipt["cost_usd"]
 
 
-@pytest.mark.slow
 def test_a_signal_to_the_one_that_leads_pauses_all_and_resume_goes_on(
     tmp_path: Path, model: RunningServer
 ) -> None:
@@ -136,7 +134,6 @@ def test_a_signal_to_the_one_that_leads_pauses_all_and_resume_goes_on(
     assert set(together.asked().values()) == {1}
 
 
-@pytest.mark.slow
 def test_a_signal_to_another_one_ends_only_that(tmp_path: Path, model: RunningServer) -> None:
     together = Together(tmp_path, str(tmp_path / "store"), model)
     together.start(3)

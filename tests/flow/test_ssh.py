@@ -20,6 +20,8 @@ from tests.flow.answering import all_answered
 from tests.sshd import SshServer, sshd
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 KEY = "    key: env:MODEL_KEY\n"
 
 
@@ -108,7 +110,6 @@ def test_connections_that_are_cut_cost_nothing_twice_and_lose_nothing(
     machines.none_left()
 
 
-@pytest.mark.slow
 def test_a_run_that_is_stopped_sends_nothing_more_to_a_host(
     host: SshServer, tmp_path: Path
 ) -> None:
@@ -131,7 +132,6 @@ def test_a_run_that_is_stopped_sends_nothing_more_to_a_host(
     machines.none_left()
 
 
-@pytest.mark.slow
 def test_what_a_host_finished_while_the_run_was_dead_is_used(
     host: SshServer, model: RunningServer, tmp_path: Path
 ) -> None:
@@ -149,7 +149,6 @@ def test_what_a_host_finished_while_the_run_was_dead_is_used(
     machines.none_left()
 
 
-@pytest.mark.slow
 def test_only_what_a_killed_worker_held_is_in_doubt(
     host: SshServer, model: RunningServer, tmp_path: Path
 ) -> None:
@@ -166,7 +165,6 @@ def test_only_what_a_killed_worker_held_is_in_doubt(
     machines.none_left()
 
 
-@pytest.mark.slow
 def test_work_spreads_over_hosts_by_their_free_slots(
     host: SshServer, model: RunningServer, tmp_path: Path
 ) -> None:
@@ -189,7 +187,6 @@ def test_work_spreads_over_hosts_by_their_free_slots(
     machines.none_left()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -255,7 +252,6 @@ def test_a_host_that_is_none_is_refused(tmp_path: Path, at: str, said: str) -> N
     assert (ended.code, said in ended.err) == (2, True), ended
 
 
-@pytest.mark.slow
 def test_a_key_may_be_good_for_a_worker_and_nothing_else(
     host: SshServer, model: RunningServer, tmp_path: Path
 ) -> None:
@@ -268,7 +264,6 @@ def test_a_key_may_be_good_for_a_worker_and_nothing_else(
     machines.none_left()
 
 
-@pytest.mark.slow
 def test_a_worker_that_is_told_to_end_finishes_what_it_has(
     host: SshServer, model: RunningServer, tmp_path: Path
 ) -> None:
