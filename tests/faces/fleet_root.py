@@ -90,6 +90,19 @@ class Root:
     def log(self, id: str) -> Path:
         return self.root / "workers" / id / "session.jsonl"
 
+    def written(self, id: str, name: str) -> str:
+        """A file of a worker, once it is there: a worker that is started again has its files moved away
+        first, and gets new ones then."""
+        file, found = self.root / "workers" / id / name, list[str]()
+
+        def is_there() -> bool:
+            with suppress(FileNotFoundError):
+                found.append(file.read_text())
+            return bool(found)
+
+        wait_until(is_there)
+        return found[0]
+
     def program(self, id: str) -> int:
         """The process of a worker, once it runs and has said something."""
         host = self.root / "workers" / id / "host.json"

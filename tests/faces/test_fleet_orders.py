@@ -25,8 +25,12 @@ def orders(team: Root) -> list[tuple[str, str, str]]:
 
 def cap(team: Root, id: str) -> str:
     """What a worker was started with."""
-    words = json.loads((team.root / "workers" / id / "spec.json").read_text())["words"]
-    return str(words[words.index("--max-budget-usd") + 1])
+    listed = words(team, id)
+    return listed[listed.index("--max-budget-usd") + 1]
+
+
+def words(team: Root, id: str) -> list[str]:
+    return [str(one) for one in json.loads(team.written(id, "spec.json"))["words"]]
 
 
 def test_the_cap_of_a_worker_is_set_while_the_fleet_runs_and_kept_by_resume(team: Root) -> None:
@@ -83,12 +87,7 @@ def test_that_a_supervisor_was_told_to_end_is_on_record_until_it_is_resumed(team
 
 def sent(team: Root, id: str) -> str:
     """What a worker was started with."""
-    return (team.root / "workers" / id / "prompt.txt").read_text()
-
-
-def words(team: Root, id: str) -> list[str]:
-    listed = json.loads((team.root / "workers" / id / "spec.json").read_text())["words"]
-    return [str(one) for one in listed]
+    return team.written(id, "prompt.txt")
 
 
 def test_a_worker_continues_in_its_session_with_a_raised_cap_and_what_it_is_told(
