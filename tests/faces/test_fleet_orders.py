@@ -10,7 +10,7 @@ import pytest
 
 from fanfold.fleet.runs import reading
 from fanfold.members.agents.continuing import CONTINUE
-from tests.faces.fleet_root import Root, lives
+from tests.faces.fleet_root import Root, lives, under_way
 from tests.faces.stand_in import SESSION
 from tests.waiting import wait_until
 
@@ -80,6 +80,21 @@ def test_that_a_supervisor_was_told_to_end_is_on_record_until_it_is_resumed(team
     wait_until(lambda: team.status() == "paused")
     team.ok("resume", "team", "--quiet")
     assert orders(team)[-1] == ("resume", "", "done")
+
+
+def test_one_that_is_told_to_end_while_nothing_is_under_way_ends_at_once_and_has_it_on_record(
+    team: Root,
+) -> None:
+    team.write({"a": team.waits("a"), "b": "I am b"}, b=["a"])
+    pid = team.launch()["pid"]
+    team.program("a")
+    team.ok("pause", "team")
+    team.gate("a").touch()
+    wait_until(lambda: under_way(team.store) == 0)
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not lives(pid))
+    stop = ("stop", "ended by SIGTERM", "done")
+    assert (team.status(), orders(team)) == ("paused", [("pause", "", "done"), stop])
 
 
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────
