@@ -270,9 +270,7 @@ def test_a_key_may_be_good_for_a_worker_and_nothing_else(
     machines.none_left()
 
 
-def test_a_worker_that_is_told_to_end_finishes_what_it_has(
-    host: SshServer, tmp_path: Path
-) -> None:
+def test_a_worker_that_is_told_to_end_finishes_what_it_has(host: SshServer, tmp_path: Path) -> None:
     """Its host gets no more asks, and the run says so."""
     held = threaded_server(tmp_path / "held.jsonl", price=PRICE, latency_ms=3_600_000.0)
     with held as model:

@@ -234,9 +234,7 @@ def test_a_worker_that_does_not_fit_gets_no_work_and_everyone_can_see_why(
         other.until_it_says("takes asks for m")
         run = stack.enter_context(started(machines.run, "run", *machines.words))
         run.until(lambda: f"gets no such asks: {why}" in listed())
-        run.until_it_says(
-            f"fanfold: warning: m: {why}; its asks wait until a worker takes them"
-        )
+        run.until_it_says(f"fanfold: warning: m: {why}; its asks wait until a worker takes them")
         run.until(lambda: "1 ask waits for a worker with m" in listed())
         checked = fanfold(machines.run, "members", "--check", "--store", place)
         assert why in checked.out, checked
