@@ -91,7 +91,9 @@ class RunWatch:
     ) -> None:
         self._job, self._report, self._log = job, report, log
         self._tasks: set[asyncio.Task[None]] = set()
-        self._notes: set[asyncio.Task[None]] = set()  # those that go on record, also as the last word
+        self._notes: set[asyncio.Task[None]] = (
+            set()
+        )  # those that go on record, also as the last word
         self._closing = False
 
     @asynccontextmanager
