@@ -127,8 +127,9 @@ class HostProgram(Program):
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        if self.process.poll() is None:
-            self.send(signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ends by itself meanwhile
+            if self.process.poll() is None:
+                self.send(signal.SIGKILL)
         self.process.wait()
 
     @property
@@ -205,10 +206,19 @@ def _holder(*kinds: str, name: str = "") -> subprocess.Popen[bytes]:
 
 
 def _child(process: subprocess.Popen[bytes]) -> int:
-    """The only child of a process; of one that has just begun it is waited for."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    wait_until(lambda: process.poll() is not None or children.read_text().split())
-    return int(children.read_text())
+    """The only child of a process; of one that has just begun it is waited for. ProcessLookupError: it has
+    ended."""
+    children, found = Path(f"/proc/{process.pid}/task/{process.pid}/children"), list[int]()
+
+    def has_one() -> bool:
+        with suppress(OSError):
+            found.extend(map(int, children.read_text().split()))
+        return bool(found)
+
+    wait_until(lambda: has_one() or process.poll() is not None)
+    if not found:
+        raise ProcessLookupError(process.pid)
+    return found[0]
 
 
 def _end(holder: subprocess.Popen[bytes]) -> None:

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import LONG
+
 USER = "fanfold"
 _FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=200",
          "restart_after_crash=off", "log_min_messages=fatal")  # fmt: skip
@@ -67,8 +69,9 @@ class PostgresServer:
         self._more = ("ssl=on",)
 
     def start(self) -> None:
-        """It may have to wait until what a killed one left behind has ended."""
-        deadline = time.monotonic() + 60
+        """It may have to wait until what a killed one left behind has ended, or until somebody else has done
+        with its port."""
+        deadline = time.monotonic() + LONG
         while True:
             self._launch()
             if self._answers():

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -57,18 +57,22 @@ class SshServer:
         self.folder, self.address, self._before = folder, address, before
         self.home = folder / "home"
         self.home.mkdir(parents=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._write()
-        self.start()
-
-    def _write(self) -> None:
-        folder = self.folder
         for name in ("host_key", "key"):
             words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
             subprocess.run(words, check=True)
+        for _ in range(10):  # somebody else may get the port before it is used
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                self.port = free.getsockname()[1]
+            self._write()
+            if self.start():
+                return
+        raise AssertionError((folder / "sshd.log").read_text())
+
+    def _write(self) -> None:
+        folder = self.folder
         shutil.copy(folder / "key.pub", folder / "authorized_keys")
         known = (folder / "host_key.pub").read_text()
         (folder / "known_hosts").write_text(f"[{self.address}]:{self.port} {known}")
@@ -88,7 +92,8 @@ class SshServer:
         """As it stands behind `at:`, for this host alone."""
         return place_of([self], self)
 
-    def start(self) -> None:
+    def start(self) -> bool:
+        """False: it has ended at once, since the port is taken."""
         words = [
             *self._before,
             "/usr/sbin/sshd",
@@ -99,10 +104,11 @@ class SshServer:
         ]
         Path("/run/sshd").mkdir(exist_ok=True)
         with (self.folder / "sshd.log").open("ab") as log:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_us
             )
-        wait_until(self._answers)
+        wait_until(lambda: process.poll() is not None or self._answers())
+        return process.poll() is None
 
     def _answers(self) -> bool:
         try:
@@ -115,9 +121,9 @@ class SshServer:
         """All connections end at once, as if their network had gone; new ones are accepted."""
         assert self._process is not None
         for pid in _descendants(self._process.pid):
-            name = Path(f"/proc/{pid}/comm")
-            if name.exists() and name.read_text().strip() == "sshd":
-                os.kill(pid, 9)
+            with suppress(OSError):  # it is gone by now
+                if Path(f"/proc/{pid}/comm").read_text().strip().startswith("sshd"):
+                    os.kill(pid, 9)
 
     def stop(self) -> None:
         assert self._process is not None

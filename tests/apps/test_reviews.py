@@ -20,6 +20,7 @@ from fanfold.members.target import resolve_target
 from fanfold.testing.running import threaded_server
 from tests.apps.review_models import REVIEWS, answer
 from tests.faces.cli import SRC, fanfold
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ clauses = resolve_target("words:clauses", FOLDER)
 words = resolve_target("words:words", FOLDER)
 
 
-def python(*words: str, seconds: float = 120) -> str:
+def python(*words: str, seconds: float = LONG) -> str:
     ended = subprocess.run(
         [sys.executable, *words], env={**os.environ, "PYTHONPATH": str(SRC)},
         capture_output=True, text=True, timeout=seconds, check=False,
@@ -71,7 +72,7 @@ def test_it_reads_well_what_its_weights_were_not_fitted_on() -> None:
 
 @pytest.mark.sweep
 def test_the_weights_are_what_fit_makes_of_the_data(tmp_path: Path) -> None:
-    python(str(FOLDER / "fit.py"), "--to", str(tmp_path), seconds=300)
+    python(str(FOLDER / "fit.py"), "--to", str(tmp_path))
     for name in ("sentiment.json", "aspects.json", "measured.json"):
         assert (tmp_path / name).read_bytes() == (FOLDER / "weights" / name).read_bytes()
 

@@ -25,7 +25,7 @@ CLAUDE = """\
     price: {{call: 5.0}}
     can_orchestrate: true
     can_delegate: false
-    timeout: 120
+    timeout: 600
 """
 
 CODEX = """\
@@ -48,12 +48,12 @@ COMMAND = """\
     delegate_args:
       - -c
       - 'mcp_servers.fanfold={{command="{{delegate_mcp_command}}",
-        required=true, startup_timeout_sec=60, tool_timeout_sec=3600,
+        required=true, startup_timeout_sec=600, tool_timeout_sec=3600,
         default_tools_approval_mode="approve"}}'
     price: {{call: 5.0}}
     can_orchestrate: true
     can_delegate: false
-    timeout: 120
+    timeout: 600
 """
 ROSTERS = {"claude": CLAUDE, "codex": CODEX, "codex-command": COMMAND}
 

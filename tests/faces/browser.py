@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from tests.waiting import LONG
+
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SECONDS = 60
+SECONDS = LONG
 AS_3_AND_4 = """\
 import fcntl, os, sys
 ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]

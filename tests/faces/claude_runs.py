@@ -25,6 +25,7 @@ from fanfold.testing.script import Asked, Says, Script
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Schema, Usage
 from fanfold.work.member import Traits
+from tests.waiting import LONG
 
 PRICE = Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)
 BIG = Usage(100_000, 1_000)
@@ -33,7 +34,7 @@ NUMBER = Schema.of(
 )  # fmt: skip
 SESSION = "11111111-2222-4333-8444-55555555555"
 DIALECT = Claude()
-SECONDS = 60
+SECONDS = LONG
 
 Meanwhile = Callable[[Process, asyncio.Event], Awaitable[None]]
 

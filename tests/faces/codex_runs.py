@@ -25,6 +25,7 @@ from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
 from fanfold.work.member import Event, Request, Traits
 from tests.faces.codex_config import CODEX_CONFIG
+from tests.waiting import LONG
 
 PRICE = Price(input=1.25, output=10.0, cache_read=0.125)
 NUMBER = Schema.of(
@@ -36,7 +37,7 @@ NUMBER = Schema.of(
     }
 )
 PATCH = "*** Begin Patch\n*** Add File: patched.txt\n+by a patch\n*** End Patch\n"
-SECONDS = 60.0
+SECONDS = LONG
 AT_ONCE = 5
 
 

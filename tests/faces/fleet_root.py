@@ -90,13 +90,38 @@ class Root:
     def log(self, id: str) -> Path:
         return self.root / "workers" / id / "session.jsonl"
 
+    def written(self, id: str, name: str) -> str:
+        """A file of a worker, once it is there: a worker that is started again has its files moved away
+        first, and gets new ones then."""
+        file, found = self.root / "workers" / id / name, list[str]()
+
+        def is_there() -> bool:
+            with suppress(FileNotFoundError):
+                found.append(file.read_text())
+            return bool(found)
+
+        wait_until(is_there)
+        return found[0]
+
     def program(self, id: str) -> int:
-        """The process of a worker, once it runs and has said something."""
-        host = self.root / "workers" / id / "host.json"
-        wait_until(
-            lambda: host.exists() and self.log(id).exists() and self.log(id).stat().st_size > 0
-        )
-        return int(json.loads(host.read_text())["program"]["pid"])
+        """The process of a worker, once it runs and has said something. Of one that is started again, not
+        the one before: its files may still be there, or be gone for a moment."""
+        place, found = self.root / "workers" / id, list[int]()
+
+        def is_at_work() -> bool:
+            with suppress(FileNotFoundError):
+                said = self.log(id).stat().st_size > 0
+                number = int(json.loads((place / "host.json").read_text())["program"]["pid"])
+                if said and lives(number):
+                    found.append(number)
+            return bool(found)
+
+        wait_until(is_at_work)
+        return found[0]
+
+    def answered(self, id: str) -> None:
+        """Until its model has answered once, by its log: from then on it is known what it costs."""
+        wait_until(lambda: '"assistant"' in self.written(id, self.log(id).name))
 
 
 def recorded(store: Path) -> list[RunRecord]:

@@ -24,9 +24,10 @@ from fanfold.testing.server import ModelServer
 from tests.faces.cli import Ended, fanfold
 from tests.faces.codex_config import CODEX_CONFIG
 from tests.faces.fleet_scripts import GAP, works
+from tests.waiting import LONG
 
 CLAUDE, DEARER, CODEX = "claude-haiku-4-5", "claude-sonnet-4-5", "gpt-5.5"
-SECONDS = 60.0
+SECONDS = LONG
 
 
 def prices() -> dict[str, Price]:

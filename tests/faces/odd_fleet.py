@@ -7,7 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +78,12 @@ def holders(root: Path) -> list[str]:
     """The processes that hold a file below a folder open, by their names."""
     found = []
     for process in Path("/proc").iterdir():
-        try:
-            held = [os.readlink(handle) for handle in (process / "fd").iterdir()]
+        held, name = list[str](), ""
+        with suppress(OSError):  # it ends meanwhile, or is no process
             name = (process / "comm").read_text().strip()
-        except OSError:
-            continue
+            for handle in (process / "fd").iterdir():
+                with suppress(FileNotFoundError):  # it is closed meanwhile
+                    held.append(os.readlink(handle))
         if any(path.startswith(f"{root}/") for path in held):
             found.append(name)
     return found

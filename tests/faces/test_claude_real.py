@@ -13,10 +13,11 @@ import pytest
 
 from tests.faces.claude_runs import Ran
 from tests.faces.test_agents import ALONE, ROOT, alone, program
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 240
+SECONDS = 3 * LONG  # for all of them, of which each has as long
 RUNS = Path(__file__).with_name("claude_runs.py")
 LAST_CALL = 15_000 * 3_750 + 32_000 * 15_000  # nano-dollars: its context, and the longest reply
 

@@ -15,11 +15,12 @@ import msgspec
 import pytest
 
 from tests.faces.test_agents import ALONE, ROOT, alone, program
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
 CHILD = Path(__file__).with_name("codex_runs.py")
-SECONDS = 240
+SECONDS = 3 * LONG  # for all of them, of which each has as long
 CALL = 272_000 * 1.25e-6 + 128_000 * 10e-6
 
 

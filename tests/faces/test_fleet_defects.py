@@ -16,6 +16,7 @@ import pytest
 from tests.faces.cli import environment, started
 from tests.faces.fleet_root import cleared, lives
 from tests.faces.odd_fleet import OddRoot, holders, odd_fleet
+from tests.faces.test_launch import handles
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -45,7 +46,7 @@ def test_1_a_launcher_that_deadlocks_on_its_own_lock(team: OddRoot) -> None:
                             capture_output=True, text=True, check=True)  # fmt: skip
     session, pid = listed.stdout.split()
     assert (session, lives(int(pid))) == ("team", True)
-    held = [os.readlink(handle) for handle in Path(f"/proc/{pid}/fd").iterdir()]
+    held = handles(int(pid)).values()
     assert [path for path in held if path.startswith(str(team.root))] == []
     team.gate("a").touch()
     assert team.over() == "complete"

@@ -139,6 +139,7 @@ def test_what_is_shown_of_a_killed_worker_nobody_settled_agrees_with_the_books(
     team.plan({"id": "a", "do": f"WAIT {team.gate('a')}"})
     pid = team.launch()["pid"]
     team.program("a")
+    team.answered("a")
     end(pid)
     team.ok("kill", str(team.root), "all", "--force")
     account, shown = team.account(), team.seen()["a"]

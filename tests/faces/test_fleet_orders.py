@@ -10,7 +10,7 @@ import pytest
 
 from fanfold.fleet.runs import reading
 from fanfold.members.agents.continuing import CONTINUE
-from tests.faces.fleet_root import Root, lives
+from tests.faces.fleet_root import Root, lives, under_way
 from tests.faces.stand_in import SESSION
 from tests.waiting import wait_until
 
@@ -25,8 +25,12 @@ def orders(team: Root) -> list[tuple[str, str, str]]:
 
 def cap(team: Root, id: str) -> str:
     """What a worker was started with."""
-    words = json.loads((team.root / "workers" / id / "spec.json").read_text())["words"]
-    return str(words[words.index("--max-budget-usd") + 1])
+    listed = words(team, id)
+    return listed[listed.index("--max-budget-usd") + 1]
+
+
+def words(team: Root, id: str) -> list[str]:
+    return [str(one) for one in json.loads(team.written(id, "spec.json"))["words"]]
 
 
 def test_the_cap_of_a_worker_is_set_while_the_fleet_runs_and_kept_by_resume(team: Root) -> None:
@@ -78,17 +82,27 @@ def test_that_a_supervisor_was_told_to_end_is_on_record_until_it_is_resumed(team
     assert orders(team)[-1] == ("resume", "", "done")
 
 
+def test_one_that_is_told_to_end_while_nothing_is_under_way_ends_at_once_and_has_it_on_record(
+    team: Root,
+) -> None:
+    team.write({"a": team.waits("a"), "b": "I am b"}, b=["a"])
+    pid = team.launch()["pid"]
+    team.program("a")
+    team.ok("pause", "team")
+    team.gate("a").touch()
+    wait_until(lambda: under_way(team.store) == 0)
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not lives(pid))
+    stop = ("stop", "ended by SIGTERM", "done")
+    assert (team.status(), orders(team)) == ("paused", [("pause", "", "done"), stop])
+
+
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
 
 def sent(team: Root, id: str) -> str:
     """What a worker was started with."""
-    return (team.root / "workers" / id / "prompt.txt").read_text()
-
-
-def words(team: Root, id: str) -> list[str]:
-    listed = json.loads((team.root / "workers" / id / "spec.json").read_text())["words"]
-    return [str(one) for one in listed]
+    return team.written(id, "prompt.txt")
 
 
 def test_a_worker_continues_in_its_session_with_a_raised_cap_and_what_it_is_told(

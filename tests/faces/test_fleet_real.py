@@ -14,10 +14,11 @@ import msgspec
 import pytest
 
 from tests.faces.test_agents import ALONE, ROOT, alone, program
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 400
+SECONDS = 3 * LONG  # for all of them, of which each has as long
 RUNS = Path(__file__).with_name("fleet_runs.py")
 
 

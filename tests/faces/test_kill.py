@@ -86,6 +86,35 @@ def test_one_worker_is_ended_with_its_grandchild_and_no_other(team: Root) -> Non
     assert team.states() == {"a": "KILLED", "ab": "DONE", "a-2": "DONE", "b": "FAILED"}
 
 
+def test_a_worker_that_is_just_being_started_is_ended_too(team: Root) -> None:
+    """It has no files yet: they are made when its worktree is, and that takes a while."""
+    team.write({"a": team.waits("a"), "b": team.waits("b")})
+    fleet = team.root / "fleet.json"
+    stated = json.loads(fleet.read_text())
+    stated["workers"][0]["isolation"] = "worktree"
+    fleet.write_text(json.dumps(stated))
+    begun = team.folder / "begun"
+    commit = ["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "--allow-empty"]
+    for words in (["init"], [*commit, "-m", "first"]):
+        subprocess.run(["git", *words, "--quiet"], cwd=team.root, check=True)
+    hook = team.root / ".git/hooks/post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    waits = f"touch {begun}; until test -e {team.gate('tree')}; do sleep 0.05; done"
+    hook.write_text(f"#!/bin/sh\n{waits}\n")
+    hook.chmod(0o755)
+    team.launch()
+    wait_until(begun.exists)
+    b = team.program("b")
+    with started(team.folder, "kill", "team", "a", **team.env) as killing:
+        killing.until(lambda: ("kill", "a", "done", "") in orders(team))
+        team.gate("tree").touch()
+        ended = killing.end()
+    assert ended == Ended(0, "killed a; again: fanfold relaunch team a\n", "")
+    assert json.loads((team.root / "workers/a/exit.json").read_text())["why"] == "killed"
+    assert lives(b)
+    wait_until(lambda: team.states() == {"a": "KILLED", "b": "RUNNING"})
+
+
 def test_a_worker_whose_supervisor_is_dead_is_ended_all_the_same(team: Root) -> None:
     team.write({"a": team.waits("a"), "b": team.waits("b")})
     said = team.launch()
@@ -151,6 +180,7 @@ def test_all_without_a_supervisor_closes_the_run_as_killed(team: Root) -> None:
     team.write({"a": team.waits("a"), "b": "I am b"}, b=["a"])
     said = team.launch()
     program = team.program("a")
+    team.answered("a")
     os.kill(said["pid"], signal.SIGKILL)
     wait_until(lambda: not lives(said["pid"]))
     assert team.ok("kill", str(team.root), "all", "--force").out.startswith("killed team (")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -222,12 +223,17 @@ def test_a_fleet_that_stopped_says_how_to_go_on(team: Root) -> None:
 
 
 def handles(pid: int) -> dict[str, str]:
-    folder = Path(f"/proc/{pid}/fd")
-    return {entry.name: str(entry.readlink()) for entry in folder.iterdir()}
+    """Those that are closed while we look are left out."""
+    found = {}
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found[entry.name] = str(entry.readlink())
+    return found
 
 
 def test_the_supervisor_has_nothing_of_the_launcher(project: Project) -> None:
     said = project.launched()
+    project.until_both_are_under_way()
     pid = int(str(said["pid"]))
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     parent, group, session, terminal = (int(word) for word in stat[1:5])

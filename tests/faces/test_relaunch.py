@@ -34,6 +34,11 @@ def said(team: Root, id: str) -> str:
     return str(json.loads(last)["result"])
 
 
+def kept(team: Root, id: str) -> int:
+    """How many logs of earlier starts there are: as often it was started again."""
+    return len(list(team.log(id).parent.glob("session.jsonl.*.bak")))
+
+
 def test_on_a_finished_fleet_one_worker_and_those_that_lacked_it(team: Root) -> None:
     """The original's second defect: edit one prompt, relaunch that worker, after all is over."""
     team.write(
@@ -56,7 +61,7 @@ def test_on_a_finished_fleet_one_worker_and_those_that_lacked_it(team: Root) -> 
     assert team.runs() == 1
     passed = digests(team, "a", "c", "d", "e")
     team.ok("relaunch", str(team.root), "b", "--no-tmux")
-    wait_until(lambda: len(list(team.log("b").parent.glob("session.jsonl.*.bak"))) == 2)
+    wait_until(lambda: kept(team, "b") == 2)
     wait_until(lambda: team.status() == "complete")
     assert digests(team, "a", "c", "d", "e") == passed, "dependents that passed stay as they are"
     assert team.fanfold("resume", str(team.root), "--quiet").code == 0, "it knows the new prompt"
@@ -73,6 +78,7 @@ def test_while_others_run_they_are_adopted_and_not_started_again(team: Root) -> 
     wait_until(lambda: not lives(first["pid"]))
     team.program("b")
     assert (lives(program), team.program("a") == program) == (True, True)
+    wait_until(lambda: team.states()["b"] == "RUNNING")
     assert team.states() == {"a": "RUNNING", "b": "RUNNING", "c": "PENDING"}
     team.gate("a").touch()
     wait_until(lambda: team.states()["c"] == "DONE")
@@ -86,9 +92,10 @@ def test_those_that_were_adopted_before_are_adopted_again(team: Root) -> None:
     team.launch()
     program = team.program("a")
     wait_until(lambda: team.states()["b"] == "FAILED")
-    for _ in range(2):
+    for earlier in (1, 2):
         team.prompt("b", "I am b, better")
         team.ok("relaunch", "team", "b", "--no-tmux")
+        wait_until(lambda many=earlier: kept(team, "b") == many)
         wait_until(lambda: team.states()["b"] == "DONE")
     assert (team.states()["a"], lives(program)) == ("RUNNING", True)
     team.gate("a").touch()

@@ -255,7 +255,7 @@ def test_the_page_follows_a_run_without_reload_and_closing_it_changes_nothing(
                 browser.value("window.kept = 1")
                 server.release()
                 browser.until("/[1-4] of 4/.test(document.querySelector('.figures').innerText)")
-                run.until(lambda: server.totals().in_flight > 0 or run.process.poll() is not None)
+                run.until(lambda: server.totals().asked == 4)
                 server.release()
                 browser.until("document.body.innerText.includes('4 of 4')")
                 browser.until("document.body.innerText.includes('complete')")

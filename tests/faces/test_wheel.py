@@ -15,6 +15,7 @@ import pytest
 
 from fanfold.faces.cli import examples
 from tests.faces.cli import Ended
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +69,9 @@ class Installed:
 def run(
     command: list[str], folder: Path, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=LONG
+    )
 
 
 def copied(source: Path, to: Path) -> Path:

@@ -19,6 +19,7 @@ from tests.flow.proxy import Proxy
 from tests.flow.share_processes import ITEMS, StoreRows, while_answering
 from tests.hosts import LAB, Host, HostProgram, laboratory
 from tests.postgres import server_at
+from tests.waiting import wait_until
 
 SHORT = 10  # seconds of a lease
 KEY = "    key: env:MODEL_KEY\n"
@@ -91,7 +92,7 @@ def test_a_run_on_one_host_is_carried_out_by_workers_on_two_others(
     receipt = ended.receipt
     assert (receipt["passed"], receipt["maybe_paid_twice"]) == (120, 0)
     assert list(team.asked().values()) == [1] * 120
-    assert [host.processes() for host in hosts] == [[], [], []]
+    wait_until(lambda: [host.processes() for host in hosts] == [[], [], []])
 
 
 @pytest.mark.sweep

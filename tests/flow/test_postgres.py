@@ -178,10 +178,7 @@ def test_two_minutes_without_the_database_pause_a_run_and_cost_nothing(
 
 @pytest.mark.slow
 def test_a_process_that_was_stopped_past_its_lease_sends_and_writes_nothing_more(
-    database: PostgresServer,
-    model: RunningServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    database: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its replies are kept in a file, and recorded when the store is opened again; so all is paid
     once, but what others repeated meanwhile, on record."""
@@ -190,25 +187,32 @@ def test_a_process_that_was_stopped_past_its_lease_sends_and_writes_nothing_more
     opening.open_store(place).close()
     schema = place.rpartition("=")[2]
     database.run(f"update {schema}.store set lease = 6")
-    work = job(place, model, tmp_path)
-    running = under_way(work, model)
-    assert running.process.pid is not None
-    os.kill(running.process.pid, signal.SIGSTOP)
-    over = f"select 1 from {schema}.sessions where until > extract(epoch from clock_timestamp())"
-    wait_until(lambda: not database.run(over))
-    model.wait_idle()
-    sent, rows = marked_as_sent(place), contents(database, schema)
-    os.kill(running.process.pid, signal.SIGCONT)
-    told = finished(running)
-    assert told is not None
-    assert "longer than its lease (6 s)" in told.trouble
-    assert asked(model, work) <= sent, "none but those that were on their way"
-    assert contents(database, schema) == rows
+    held = threaded_server(tmp_path / "books.jsonl", price=PRICE, latency_ms=3_600_000.0)
+    with held as model:
+        work = job(place, model, tmp_path)
+        running = child(work)
+        wait_until(lambda: model.totals().asked == work.concurrency)
+        model.release()
+        wait_until(lambda: model.totals().asked == 2 * work.concurrency)
+        assert running.process.pid is not None
+        os.kill(running.process.pid, signal.SIGSTOP)
+        until = "until > extract(epoch from clock_timestamp())"
+        wait_until(lambda: not database.run(f"select 1 from {schema}.sessions where {until}"))
+        model.release()
+        model.wait_idle()
+        sent, rows = marked_as_sent(place), contents(database, schema)
+        os.kill(running.process.pid, signal.SIGCONT)
+        with all_answered(model):
+            told = finished(running)
+            assert told is not None
+            assert "longer than its lease (6 s)" in told.trouble
+            assert asked(model, work) <= sent, "none but those that were on their way"
+            assert contents(database, schema) == rows
 
-    database.run(f"update {schema}.store set lease = 180")
-    again = finished(child(job(place, model, tmp_path, name="again")))
-    complete(again, model)
-    assert sum(counts(model, work)) == ITEMS, "what it had got is used, not asked for again"
+            database.run(f"update {schema}.store set lease = 180")
+            again = finished(child(job(place, model, tmp_path, name="again")))
+        complete(again, model)
+        assert sum(counts(model, work)) == ITEMS, "what it had got is used, not asked for again"
 
 
 def marked_as_sent(place: str) -> int:

@@ -20,6 +20,7 @@ from tests.faces.project import MEMBER, PRICE, write_items, write_project
 from tests.flow.test_remote_agents import AGENT, PLAN, STAND_IN
 from tests.flow.test_remote_files import AGENT as FILES_AGENT
 from tests.flow.test_remote_files import Machines, git
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 PYTHON = Path(__file__).parents[2] / ".ray" / "bin" / "python"
@@ -56,7 +57,7 @@ class RayCluster:
         assert self._line() == "ended"
 
     def close(self) -> None:
-        self._process.communicate(timeout=120)
+        self._process.communicate(timeout=LONG)
 
 
 @pytest.fixture

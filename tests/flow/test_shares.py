@@ -121,6 +121,7 @@ def test_a_signal_to_the_one_that_leads_pauses_all_and_resume_goes_on(
     together.start(3)
     lead = together.process_of(together.at_work(3)[0])
     lead.process.terminate()
+    wait_until(lambda: together.rows.ask("select 1 from sharers where length(stop) > 0"))
     together.go()
     assert [one.process.exitcode for one in together.started] == [4] * 3
     assert (lead.receipt["status"], lead.receipt["reason"]) == ("paused", "ended by SIGTERM")

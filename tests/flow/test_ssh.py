@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -61,6 +62,12 @@ class Machines:
     def workers(self) -> list[int]:
         """The processes of workers there."""
         return workers_of(self.host.home)
+
+    def send(self, number: signal.Signals) -> None:
+        """To all of them; some may end meanwhile."""
+        for pid in self.workers():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def none_left(self) -> None:
         wait_until(lambda: self.workers() == [])
@@ -155,8 +162,7 @@ def test_only_what_a_killed_worker_held_is_in_doubt(
     machines = Machines(host, model, tmp_path, 60)
     with started(machines.run, "run", "plan.yaml", "--json", "--allow-paid") as run:
         run.until(lambda: len(machines.asked()) >= 20)
-        for pid in machines.workers():
-            os.kill(pid, 9)
+        machines.send(signal.SIGKILL)
         ended = run.end()
     receipt, asked = ended.receipt, machines.asked()
     assert (ended.code, receipt["passed"], len(asked)) == (0, 60, 60), ended
@@ -264,20 +270,24 @@ def test_a_key_may_be_good_for_a_worker_and_nothing_else(
     machines.none_left()
 
 
-def test_a_worker_that_is_told_to_end_finishes_what_it_has(
-    host: SshServer, model: RunningServer, tmp_path: Path
-) -> None:
+def test_a_worker_that_is_told_to_end_finishes_what_it_has(host: SshServer, tmp_path: Path) -> None:
     """Its host gets no more asks, and the run says so."""
-    machines = Machines(host, model, tmp_path, 60)
-    with started(machines.run, "run", "plan.yaml", "--json", "--allow-paid") as run:
-        run.until(lambda: len(machines.asked()) >= 20)
-        for pid in machines.workers():
-            os.kill(pid, signal.SIGTERM)
-        ended = run.end()
-    assert ended.code == 4, ended
-    assert "its worker was told to end" in ended.receipt["reason"]
-    machines.none_left()
-    resumed = fanfold(machines.run, "resume", "talk", "--json")
-    receipt = resumed.receipt
-    assert (receipt["passed"], receipt["maybe_paid_twice"]) == (60, 0), resumed
-    assert list(machines.asked().values()) == [1] * 60
+    held = threaded_server(tmp_path / "held.jsonl", price=PRICE, latency_ms=3_600_000.0)
+    with held as model:
+        machines = Machines(host, model, tmp_path, 60)
+        with started(machines.run, "run", "plan.yaml", "--json", "--allow-paid") as run:
+            for asked in (8, 16):
+                run.until(lambda many=asked: model.totals().asked == many)
+                if asked == 8:
+                    model.release()
+            machines.send(signal.SIGTERM)
+            with all_answered(model):
+                ended = run.end()
+        assert ended.code == 4, ended
+        assert "its worker was told to end" in ended.receipt["reason"]
+        machines.none_left()
+        with all_answered(model):
+            resumed = fanfold(machines.run, "resume", "talk", "--json")
+        receipt = resumed.receipt
+        assert (receipt["passed"], receipt["maybe_paid_twice"]) == (60, 0), resumed
+        assert list(machines.asked().values()) == [1] * 60

@@ -19,7 +19,7 @@ from fanfold.testing.script import Asked, Says
 from tests.flow.test_tools import gone, run
 from tests.flow.test_tools import server as server
 from tests.flow.tool_models import calling, script
-from tests.waiting import LONG, wait_until
+from tests.waiting import LONG, however_slow, wait_until
 
 PROGRAM = Path(__file__).parent / "mcp_tool_server.py"
 
@@ -92,13 +92,22 @@ def test_what_a_model_reads_is_what_the_server_says_and_only_what_is_wanted(
 def test_a_server_that_hangs_is_ended_with_its_children_and_started_again(
     tmp_path: Path, server: RunningServer
 ) -> None:
-    script.says = calling([("hangs", {})], [("add", {"a": 1, "b": 1})])
-    said, _ = run(tmp_path, server, tools=[stdio(tmp_path, timeout=15)])
-    late, added = said.split(" | ")
-    assert (json.loads(late), added) == ({"error": "no result within 15 s"}, "2")
-    pids = [int(one) for one in (tmp_path / "noted.pids").read_text().split()]
-    assert len(pids) == 2
-    wait_until(lambda: all(gone(pid) for pid in pids))
+    def check(scale: float) -> None:
+        """The one that is started again has as long to be there as the first one has to hang."""
+        folder, seconds = tmp_path / f"{scale:g}", round(15 * scale)
+        folder.mkdir()
+        script.says = calling([("hangs", {})], [("add", {"a": 1, "b": 1})])
+        try:
+            said, _ = run(folder, server, tools=[stdio(folder, timeout=seconds)])
+        except BadInput as slow:
+            raise AssertionError(str(slow)) from slow
+        late, added = said.split(" | ")
+        assert (json.loads(late), added) == ({"error": f"no result within {seconds} s"}, "2")
+        pids = [int(one) for one in (folder / "noted.pids").read_text().split()]
+        assert len(pids) == 2
+        wait_until(lambda: all(gone(pid) for pid in pids))
+
+    however_slow(check)
 
 
 @pytest.mark.slow

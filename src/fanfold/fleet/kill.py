@@ -7,13 +7,14 @@ import signal
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
+from typing import Literal
 
 import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
 from fanfold.fleet.detach import run_lock
 from fanfold.fleet.runs import find_record, may_live, may_run, reading, signal_process
-from fanfold.fleet.worker_view import FleetWorker, cost_at_most, worker_of, workers_of
+from fanfold.fleet.worker_view import FleetWorker, cost_at_most, place_of, worker_of, workers_of
 from fanfold.journal import opening
 from fanfold.journal.answers import AttemptRecord
 from fanfold.journal.contract import Store, StoreView
@@ -26,15 +27,20 @@ from fanfold.work.nearest import remedy
 from fanfold.work.outcome import STATES
 
 WORKER_ENDS = 10.0  # seconds for a worker and all that it started
+STARTS = 60.0  # seconds for one that is just being started to have files
 LAUNCH_ENDS = 40.0  # seconds for another process to finish launching or relaunching the run
 SUPERVISOR_ENDS = 20.0  # seconds for a supervisor to settle its agents and close the run
-TAKEN_WITHIN = 3.0  # seconds for a process to take the order up
+TAKEN_WITHIN = 10.0  # seconds for a process that lives to take the order up; a busy machine is slow
 POLL = 0.05
 BETWEEN = 0.5  # seconds between two signals to a run in the foreground: the second one cancels it
 MOST = 1_000_000
 TAKEN_OVER = (
     10  # how often a run goes on with another of its processes before something must be wrong
 )
+
+
+Taken = Literal["done", "refused", ""]
+"""What the process of a run made of an order; "": nothing, it did not take it up."""
 
 
 class KillResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,17 +95,29 @@ def _at_work(archive: StoreView, record: RunRecord, id: str) -> FleetWorker | At
 async def _end_elsewhere(
     store: str, record: RunRecord, attempt: AttemptRecord, id: str, by: str
 ) -> KillResult:
-    """By its run, which has the worker on its machine end it, and settles it when all of it is gone."""
-    if not await _order(store, record, by, id):
+    """By its run, which has the worker on its machine end it, and settles it when all of it is gone. One that
+    is just being started here is ended as soon as it has files."""
+    taken = await _order(store, record, by, id, elsewhere=True)
+    if taken == "refused":
         raise BadInput(
             f"{id} is done by {attempt.member}, which is not an agent: only the whole run can be"
             f" killed: fanfold kill {record.name} all"
         )
-    until = time.monotonic() + 2 * WORKER_ENDS
+    if taken != "done":
+        raise FanfoldError(
+            f"the process of {record.name} does not answer, and only that can end {id}; try again, or end all"
+            f" of it: fanfold kill {record.name} all"
+        )
+    with reading(store) as archive:
+        starting = place_of(archive.files, record, attempt) is None
+    until = time.monotonic() + 2 * WORKER_ENDS + (STARTS if starting else 0.0)
     while time.monotonic() < until:
         with reading(store) as archive:
             if archive.read.attempt_state(attempt.no) != "started":
                 return KillResult(run=record.id, name=record.name, killed=(id,))
+            worker = worker_of(archive.files, record, attempt)
+        if worker is not None:
+            return _result(record, await _end([worker]))
         await asyncio.sleep(BETWEEN)
     return KillResult(run=record.id, name=record.name, left=(f"{id} on another machine",))
 
@@ -123,23 +141,27 @@ async def _end_one(
     return await _end([worker])
 
 
-async def _order(store: str, record: RunRecord, by: str, worker: str = "") -> bool:
+async def _order(
+    store: str, record: RunRecord, by: str, worker: str = "", *, elsewhere: bool = False
+) -> Taken:
     """On record; whether the process of the run carries it out. Where none does it is done here, as also
-    when the store takes nothing: on a full disk, say."""
+    when the store takes nothing: on a full disk, say. `elsewhere`: it cannot be done here."""
     if record.status not in ("running", "paused"):
-        return False
+        return ""
     with suppress(StoreError, TimeoutError):
         async with asyncio.timeout(2 * TAKEN_WITHIN):
             journal = open_store(store)
             try:
                 order = await give(journal, record, by, "kill", worker, TAKEN_WITHIN)
                 if order.state != "given":
-                    return order.state == "done"
+                    return "done" if order.state == "done" else "refused"
                 answer = AnswerOrder(order.no, time.time(), "done", "by whoever gave it")
-                return not await journal.write(answer)
+                if elsewhere:
+                    answer = AnswerOrder(order.no, time.time(), "refused", "nobody took it up")
+                return "" if await journal.write(answer) else "done"
             finally:
                 journal.close()
-    return False
+    return ""
 
 
 async def _end(workers: Iterable[FleetWorker]) -> list[tuple[FleetWorker, bool]]:
@@ -207,7 +229,7 @@ def _all_ended(
 async def _stop(store: str, record: RunRecord, by: str) -> list[tuple[FleetWorker, bool]]:
     """End workers until the process of the run has ended, and once more: it may start one yet. A process
     that does not take the order up gets signals."""
-    signals = 0 if await _order(store, record, by) else 2
+    signals = 0 if await _order(store, record, by) == "done" else 2
     ended: dict[str, tuple[FleetWorker, bool]] = {}
     deadline = time.monotonic() + SUPERVISOR_ENDS
     while may_live(store, record.session) and time.monotonic() < deadline:

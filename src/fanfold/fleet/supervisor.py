@@ -91,6 +91,9 @@ class RunWatch:
     ) -> None:
         self._job, self._report, self._log = job, report, log
         self._tasks: set[asyncio.Task[None]] = set()
+        self._notes: set[asyncio.Task[None]] = (
+            set()
+        )  # those that go on record, also as the last word
         self._closing = False
 
     @asynccontextmanager
@@ -114,14 +117,15 @@ class RunWatch:
                 yield
         finally:
             self._closing = True
-            for task in self._tasks:
+            for task in self._tasks - self._notes:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _start(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
+    def _start(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _report_ready(self) -> None:
         """Once its tasks are planned: until then the run may be refused, and leaves nothing behind."""
@@ -143,7 +147,7 @@ class RunWatch:
             return
         if self._run.stopping is None:
             self._run.pause(ENDED)
-            self._start(self._note_stop())
+            self._notes.add(self._start(self._note_stop()))
             stats = self._run.statistics()
             self._log.say(interrupted(stats, stats.reserved))
         else:
@@ -163,7 +167,11 @@ class RunWatch:
                 " try again when it is done"
             )
         self._run.pause(HANDED_OVER)
-        return lambda: self._start(self._leave())
+
+        def leave() -> None:
+            self._start(self._leave())
+
+        return leave
 
     async def _leave(self) -> None:
         await self._run.flush()
