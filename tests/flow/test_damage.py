@@ -15,6 +15,7 @@ import pytest
 from fanfold.errors import FanfoldError, StoreError
 from fanfold.journal import copying, opening
 from fanfold.journal.damage import damage_is_named
+from fanfold.journal.sqlite import checksum
 from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.run.open import open_quietly
 from fanfold.run.receipt import receipt
@@ -43,6 +44,13 @@ def change(store: Path, statement: str) -> int:
     with closing(sqlite3.connect(store / "journal.db", isolation_level=None)) as db:
         db.create_function("flip", 1, flip)
         return db.execute(statement).rowcount
+
+
+def pause(store: Path) -> None:
+    """As if the run had not ended yet."""
+    change(store, "update runs set status = 'paused'")
+    with closing(sqlite3.connect(store / "journal.db", isolation_level=None)) as db:
+        checksum.sum_up_run(db, 1)
 
 
 def flip(value: Any) -> Any:
@@ -107,7 +115,7 @@ def test_a_damaged_reply_of_a_function_is_refused_too(memory_path: Path) -> None
     member = Scripted(script, traits("f", metered=False, shared=False, price=None))
     scene = Scene(memory_path, (member,), words(3))
     assert play(scene).status == "complete"
-    change(memory_path, "update runs set status = 'paused'")
+    pause(memory_path)
     assert change(memory_path, "update outcomes set body = flip(body) where position = 1") == 1
     receipt = play(scene, resume=True)
     assert (outcomes(receipt), len(calls)) == ({"passed": 2, "in_doubt": 1}, 3)
@@ -131,7 +139,7 @@ def test_a_sound_reply_to_the_same_ask_serves_instead(memory_path: Path) -> None
 @pytest.mark.parametrize(
     ("statement", "said"),
     [("update items set id = flip(id) where position = 2", "is damaged"),
-     ("update outcomes set reply = 2 where position = 0", "item"),
+     ("update outcomes set reply = 2 where position = 0", "an outcome is damaged"),
      ("update runs set plan = x'00'", "the record of run scene"),
      ("update runs set budget = flip(budget)", "the record of run scene"),
      ("update runs set status = 'ronning'", "damaged"),
@@ -272,7 +280,7 @@ def test_who_counts_the_answers_of_a_member_finds_a_damaged_one(
     play(paid(memory_path, Provider(says)))
     assert change(memory_path, changed) == 1
     archive = opening.look(memory_path)
-    with pytest.raises(StoreError, match="1 of its replies are damaged"):
+    with pytest.raises(StoreError, match="(a reply|an outcome) is damaged"):
         archive.read.answered_items(1)
     archive.close()
 
@@ -343,6 +351,11 @@ def test_a_store_without_checksums_opens_and_its_replies_are_reused(memory_path:
     change(memory_path, "drop table attached")
     for table in ("submissions", "sharers", "divisions", "ranges"):
         change(memory_path, f"drop table {table}")
+    for table in ("attempts", "claims", "judging", "steps", "batches", "cascades", "store"):
+        change(memory_path, f"alter table {table} drop column crc")
+    change(memory_path, "alter table attempts drop column end_crc")
+    for table in ("spending", "unplaced"):
+        change(memory_path, f"alter table {table} drop column checked")
     change(memory_path, f"pragma user_version = {names().index('checksums')}")
     receipt = play(replace(scene, name="later"))
     assert (receipt.status, receipt.result, len(provider.sent)) == ("complete", truth, 5)

@@ -18,7 +18,7 @@ from fanfold.journal.answers import (
     StepEnding,
 )
 from fanfold.journal.sqlite.attempts import key8
-from fanfold.journal.sqlite.checksum import sound
+from fanfold.journal.sqlite.checksum import of_results, sound
 from fanfold.journal.sqlite.read_runs import FINAL, LATER
 from fanfold.journal.sqlite.stored import (
     ATTEMPT,
@@ -130,11 +130,13 @@ class ItemRows:
         )
         return [_ended(row) for row in rows]
 
+    @of_results
     def revised(self, run: int) -> int:
         chosen = "count(distinct o.batch || ' ' || o.position)"
         row = self._execute(REVISED.format(chosen), {"run": run}).fetchone()
         return int(row[0])
 
+    @of_results
     def revised_ids(self, run: int, limit: int) -> list[str]:
         first = "group by i.id order by min(o.batch), min(o.position) limit :limit"
         question = f"{REVISED.format('i.id')} {first}"
@@ -186,6 +188,7 @@ class ItemRows:
         for _, *item in self._paged(_BEHIND, run, batch, step):
             yield _id_of(item)
 
+    @of_results
     def items_missing(
         self, run: int, batch: int, step: int, first: int = 0, end: int | None = None
     ) -> Iterator[Missing]:
@@ -196,6 +199,7 @@ class ItemRows:
             why = _reasons(reasons) if reasons else ()
             yield Missing(_id_of(item), position, state, why, bool(by_parent))
 
+    @of_results
     def reasons(self, run: int, states: Sequence[State]) -> Iterator[tuple[str, tuple[str, ...]]]:
         given = {"run": run, "states": msgspec.json.encode(states).decode()}
         for id, reasons in self._execute(_REASONS, given):
@@ -213,14 +217,17 @@ class ItemRows:
 
     # ── by an id that somebody typed, or by position ──
 
+    @of_results
     def has_item(self, run: int, id: str) -> bool:
         question = "select 1 from items where run = ? and id = ? limit 1"
         return self._execute(question, (run, id)).fetchone() is not None
 
+    @of_results
     def item_ids(self, run: int) -> list[str]:
         question = "select id from items where run = ? order by batch, position limit ?"
         return [row[0] for row in self._execute(question, (run, MOST))]
 
+    @of_results
     def planned_items(self, run: int, batch: int, first: int, most: int) -> list[tuple[str, bytes]]:
         question = (
             "select id, hash from items where run = ? and batch = ? and position >= ?"
@@ -233,6 +240,7 @@ class ItemRows:
 
     # ── all about one of them ──
 
+    @of_results
     def find_items(self, run: int, id: str) -> list[PlannedItem]:
         rows = self._execute(
             "select i.id, i.batch, b.name, i.position, i.hash from items i join batches b"
@@ -290,6 +298,7 @@ class ItemRows:
         row = self._execute("select 1 from blobs where hash = ?", (hash,)).fetchone()
         return row is not None
 
+    @of_results
     def item_positions(self, run: int, id: str) -> list[tuple[int, int]]:
         rows = self._execute(
             "select batch, position from items where run = ? and id = ? order by batch, position",
