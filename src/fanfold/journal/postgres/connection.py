@@ -171,8 +171,9 @@ class Questions:
     def verify(self, run: int, results: bool = False) -> None:
         """The server does, if its pages have checksums."""
 
-    def check_attempts(self, numbers: Sequence[int]) -> None:
-        """The server does, if its pages have checksums."""
+    def damaged_attempts(self, numbers: Sequence[int]) -> set[int]:
+        """Of these attempts, or of all."""
+        return set()
 
 
 @contextmanager

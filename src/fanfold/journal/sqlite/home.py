@@ -74,8 +74,8 @@ class ReadConnection(Protocol):
     def verify(self, run: int, results: bool = False) -> None:
         """StoreError: a row of that run is damaged. With `results` its items, outcomes and replies too."""
 
-    def check_attempts(self, numbers: Sequence[int]) -> None:
-        """The same, of single attempts of any run."""
+    def damaged_attempts(self, numbers: Sequence[int]) -> set[int]:
+        """Of these attempts, or of all."""
 
 
 class Home(Backing, Protocol):

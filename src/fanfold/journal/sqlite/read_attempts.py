@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from fanfold.errors import StoreError
 from fanfold.journal.answers import (
     AttemptRecord,
     BinnedCalls,
@@ -77,7 +78,12 @@ class AttemptRows:
     """A call of a function leaves no attempt, so it is not here."""
 
     _execute: Ask
-    _check_attempts: Callable[[Sequence[int]], None]
+    _verify: Callable[..., None]
+    _damaged_attempts: Callable[[Sequence[int]], set[int]]
+
+    def _check_attempts(self, numbers: Sequence[int]) -> None:
+        if self._damaged_attempts(numbers):
+            raise StoreError("the store: the record of an attempt is damaged; restore a copy")
 
     # ── attempts ──
 
@@ -87,6 +93,7 @@ class AttemptRows:
             "select distinct a.no, a.session, a.state = 'started' and a.submission = 0"
             " from claims c join attempts a on a.no = c.attempt"
         ).fetchall()
+        self._verify(0)
         self._check_attempts([no for no, _, _ in rows])
         return sorted((no, session) for no, session, open in rows if open)
 
@@ -234,6 +241,8 @@ class AttemptRows:
         return InBatches(*row)
 
     def submitted_before(self) -> list[str]:
+        for (run,) in self._execute("select distinct run from submissions").fetchall():
+            self._verify(run)
         rows = self._execute("select service from submissions where service <> ''")
         return [row[0] for row in rows]
 

@@ -84,6 +84,7 @@ _TAKEN = (
 @sound
 class MemberRows:
     _execute: Ask
+    _damaged_attempts: Callable[[Sequence[int]], set[int]]
     _check_attempts: Callable[[Sequence[int]], None]
 
     def call_history(self, member: str, answerer: str, step: str) -> CallHistory | None:
@@ -120,10 +121,11 @@ class MemberRows:
         return self._of_attempts(_OF_MEMBER, given)
 
     def _of_attempts(self, question: str, given: dict[str, Any]) -> list[Any]:
-        """What it says of attempts, of any run, behind their numbers."""
+        """What it says of attempts, of any run, behind their numbers. Estimates are made of those that are
+        sound."""
         rows = self._execute(question, given).fetchall()
-        self._check_attempts([no for no, *_ in rows])
-        return [row[1:] for row in rows]
+        damaged = self._damaged_attempts([no for no, *_ in rows])
+        return [row[1:] for row in rows if row[0] not in damaged]
 
     def _history(self, member: str, answerer: str, step: str | None) -> CallHistory | None:
         rows = self._calls(member, answerer, step)
@@ -151,6 +153,7 @@ class MemberRows:
         return {row[0]: MonthUse(row[2], row[3]) for row in rows if row[1] == month}
 
     def month_use(self, member: str, month: str) -> MonthUse:
+        self._check_attempts([])
         first, after = month_bounds(month)
         given = {"member": member, "first": first, "after": after}
         return MonthUse(*self._execute(ADD_UP, given).fetchone())

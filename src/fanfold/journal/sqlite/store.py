@@ -38,7 +38,7 @@ class Reader(
     def move(self, statements: ReadConnection) -> None:
         """The store is somewhere else from now on."""
         self._execute, self.flaws = statements.execute, statements.flaws
-        self._verify, self._check_attempts = statements.verify, statements.check_attempts
+        self._verify, self._damaged_attempts = statements.verify, statements.damaged_attempts
 
 
 class JournalStore(Following):

@@ -114,7 +114,8 @@ def value_of(outcome: Sequence[Any], reply: Sequence[Any]) -> tuple[bool, Any]:
 def known_in(row: int, answerer: str, member: str, key: bytes, reply: Reply | None) -> KnownReply:
     if reply is not None:
         return KnownReply(row, answerer, member, reply)
-    damage = f"the recorded reply of {member} (key {key.hex()}) is damaged"
+    named = f" (key {key.hex()})" if isinstance(key, bytes) else ""
+    damage = f"the recorded reply of {member}{named} is damaged"
     return KnownReply(row, answerer, member, Reply(), f"{damage}; resume with --retry-in-doubt")
 
 

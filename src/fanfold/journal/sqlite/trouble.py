@@ -117,8 +117,9 @@ class Statements:
     def verify(self, run: int, results: bool = False) -> None:
         """Memory does not decay as disks do."""
 
-    def check_attempts(self, numbers: Sequence[int]) -> None:
-        """Memory does not decay as disks do."""
+    def damaged_attempts(self, numbers: Sequence[int]) -> set[int]:
+        """Of these attempts, or of all."""
+        return set()
 
 
 Ask = Callable[..., Cursor]

@@ -19,6 +19,7 @@ import msgspec
 from fanfold.errors import StoreError
 from fanfold.journal.answers import DAMAGE
 from fanfold.journal.sqlite import sums
+from fanfold.journal.sqlite.attempts import key8
 from fanfold.journal.sqlite.read_tables import TABLES, wrong_sums
 from fanfold.journal.sqlite.sealing import (
     ATTEMPT,
@@ -46,8 +47,7 @@ SMALL = 2_500  # pages
 _encode = msgspec.json.Encoder().encode
 _BOOKS = ("runs", "steps", "batches", "attempts", "sums", "orders", "submissions", "claims")
 _RESULTS = ("items", "outcomes")
-_OF_RUN = ("judging", "unplaced")
-_OF_STORE = ("claims", "spending")
+_RUN_COLUMNS = ("run", "i.run", "o.run")
 _ENDED = ("complete", "flagged")
 _USED = (
     f"select {REPLY.replace('b.data', 'null')}, o.position from outcomes o left join replies r"
@@ -65,6 +65,7 @@ class CheckedStatements(Statements):
         self._results = results
         self._sound: set[tuple[int, bool]] = set()  # runs, and whether with their results
         self._looked_at: set[str] = set()  # tables whose pages are sound
+        self._bad: set[int] | None = None  # attempts of a small store
 
     def verify(self, run: int, results: bool = False) -> None:
         wanted = run, results and self._results
@@ -72,15 +73,25 @@ class CheckedStatements(Statements):
             return
         try:
             with self._one_state():
-                there = self._check_results(run) if wanted[1] else self._check_books(run)
+                if not run:
+                    there = self._check_store()
+                else:
+                    there = self._check_results(run) if wanted[1] else self._check_books(run)
         except DAMAGE as error:
             raise self._damaged("a record") from error
         if there:
             self._sound.add(wanted)
 
-    def check_attempts(self, numbers: Sequence[int]) -> None:
+    def damaged_attempts(self, numbers: Sequence[int]) -> set[int]:
+        """In a small store all: the number may be what is damaged."""
+        if self._small():
+            if self._bad is None:
+                rows = self.execute(f"select {ATTEMPT} from attempts")
+                self._bad = {row[0] for row in rows if not attempt_holds(row)}
+            return self._bad
         question = f"select {ATTEMPT} from attempts where no in (select value from json_each(?))"
-        self._check(question, (_encode(numbers).decode(),), attempt_holds, "an attempt")
+        rows = self.execute(question, (_encode(numbers).decode(),))
+        return {row[0] for row in rows if not attempt_holds(row)}
 
     def flaws(self) -> list[str]:
         """Of the pages, and of rows that only this kind of store has checksums of."""
@@ -109,18 +120,38 @@ class CheckedStatements(Statements):
         """Whether there is such a run."""
         self._check_pages(_BOOKS)
         row = self.execute(f"select {RUN} from runs where no = ?", (run,)).fetchone()
+        if row is None and self._is_named(run):
+            raise self._damaged(f"the record of run {run}")
         if row is None or row[3] == "removed":
             return row is not None
         run_in(row)
+        self._check_store()
         for table in SEALED:
-            question = f"select {sealed_columns(table)} from {table} where +run = ?"
-            self._check(question, (run,), last_holds, f"a row of {table}")
-        for table in (*_OF_RUN, *_OF_STORE):
-            which = " where run = ?" if table in _OF_RUN else ""
-            given = (run,) if which else ()
-            question = f"select {TABLES[table].columns} from {table}{which}"
-            self._check(question, given, HOLDS[table], f"a row of {table}")
+            self._check_of(run, table, sealed_columns(table), last_holds, f"a row of {table}")
+        for table in ("judging", "unplaced"):
+            columns, holds = TABLES[table].columns, HOLDS[table]
+            self._check_of(run, table, columns, holds, f"a row of {table}")
         self._check_attempts_of(run)
+        return True
+
+    def _is_named(self, run: int) -> bool:
+        """Whether a step or a batch is of a run."""
+        both = "select 1 from steps where run = ?1 union all select 1 from batches where run = ?1"
+        return self.execute(both, (run,)).fetchone() is not None
+
+    def _check_store(self) -> bool:
+        """What is of no run; and, of a small store, whether replies are found by their keys."""
+        if (0, False) in self._sound:
+            return True
+        self._check_pages(_BOOKS)
+        for table in ("claims", "spending"):
+            self._check(
+                f"select {TABLES[table].columns} from {table}", (), HOLDS[table], f"a row of {table}"
+            )
+        if self._small():
+            keys = "select key8, key from replies where key <> x''"
+            self._check(keys, (), lambda row: row[0] == key8(row[1]), "the key of a reply")
+        self._sound.add((0, False))
         return True
 
     def _check_attempts_of(self, run: int) -> None:
@@ -148,15 +179,11 @@ class CheckedStatements(Statements):
         if row is None or row[0] == "removed" or planned > MOST:
             return row is not None
         self._check_pages(_RESULTS)
-        of_run = "i where i.run = ?"
-        items = self._check(
-            f"select {ITEM} from items {of_run}", (run,), item_is_sound, "the record of an item"
-        )
-        outcomes = f"select {OUTCOME} from outcomes o where o.run = ?"
-        self._check(outcomes, (run,), _outcome_holds, "an outcome")
+        self._check_of(run, "items i", ITEM, item_is_sound, "the record of an item")
+        self._check_of(run, "outcomes o", OUTCOME, _outcome_holds, "an outcome")
         self._check(_USED, (run,), _reply_holds, "a reply")
-        if row[0] in _ENDED and (items != planned or self._ended(run) != planned):
-            raise self._damaged("an item or an outcome is missing: it")
+        if row[0] in _ENDED and self._ended(run) != planned:
+            raise self._damaged("an item or an outcome is missing: its record")
         return True
 
     def _ended(self, run: int) -> int:
@@ -169,7 +196,7 @@ class CheckedStatements(Statements):
         """An index has no checksums, and a row whose key has changed may not be found."""
         if self._looked_at.issuperset(tables):
             return
-        if self.execute("pragma page_count").fetchone()[0] <= SMALL:
+        if self._small():
             for table in tables:
                 for (said,) in self.execute(f"pragma integrity_check({table})"):
                     if said != "ok":
@@ -177,6 +204,24 @@ class CheckedStatements(Statements):
                             f"{self._file}: damaged ({' '.join(str(said).split())[:200]}); {_REMEDY}"
                         )
         self._looked_at.update(tables)
+
+    def _small(self) -> bool:
+        return bool(self.execute("pragma page_count").fetchone()[0] <= SMALL)
+
+    def _check_of(
+        self, run: int, table: str, columns: str, holds: Callable[[Any], bool], what: str
+    ) -> None:
+        """In a small store also rows that would be sound if they were of this run: then they were."""
+        at = next(n for n, name in enumerate(columns.split(", ")) if name in _RUN_COLUMNS)
+        if not self._small():
+            question = f"select {columns} from {table} where +run = ?"
+            self._check(question, (run,), holds, what)
+            return
+        for row in self.execute(f"select {columns} from {table}"):
+            if holds(row):
+                continue
+            if row[at] == run or holds((*row[:at], run, *row[at + 1 :])):
+                raise self._damaged(what)
 
     def _check(
         self, question: str, given: tuple[Any, ...], holds: Callable[[Any], bool], what: str
