@@ -39,13 +39,13 @@ from fanfold.journal.kept import KeepContent
 from fanfold.journal.limits import MonthlyLimit
 from fanfold.journal.questions import ReportQuestions, RunQuestions
 from fanfold.journal.shares import DivideBatch, JoinRun
+from fanfold.journal.sqlite.sealing import SEALED
 from fanfold.journal.submissions import NoteSubmission, SubmitBatch
 from fanfold.price import Price
 from fanfold.work.ask import Message, Reply, Usage
 from fanfold.work.item import digest
 from fanfold.work.outcome import STATES
 from fanfold.work.waiting import WaitingCalls
-from fanfold.journal.sqlite.sealing import SEALED
 from tests.contract.backends import BACKENDS, Backend
 from tests.contract.test_store import MONTH, end, record, start, write
 from tests.postgres import server

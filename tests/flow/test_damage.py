@@ -280,7 +280,7 @@ def test_who_counts_the_answers_of_a_member_finds_a_damaged_one(
     play(paid(memory_path, Provider(says)))
     assert change(memory_path, changed) == 1
     archive = opening.look(memory_path)
-    with pytest.raises(StoreError, match="(a reply|an outcome) is damaged"):
+    with pytest.raises(StoreError, match=r"(a reply|an outcome) is damaged"):
         archive.read.answered_items(1)
     archive.close()
 

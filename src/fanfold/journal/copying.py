@@ -51,7 +51,9 @@ def check(view: StoreView) -> CheckedStore:
     for table, many, other in read.lacking():
         problems.append(f"{table}: {many} of them name rows of {other} that are not there")
     for run, step, member in read.wrong_sums():
-        problems.append(f"sums: of run {run}, step {step}, member {member} are not what its attempts are")
+        problems.append(
+            f"sums: of run {run}, step {step}, member {member} are not what its attempts are"
+        )
     for member, month, settled, reserved, _ in read.rows("spending"):
         if settled + reserved > view.read.month_use(member, month).whole:
             problems.append(f"spending: {member} in {month} is more than its attempts took")

@@ -122,9 +122,7 @@ class Spending:
     def put(self, granted: Iterable[StartAttempt]) -> None:
         drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
         of = self._months
-        rows = [
-            sealing.of_spending(*pair, of[pair].usd, of[pair].reserved_usd) for pair in drawn
-        ]
+        rows = [sealing.of_spending(*pair, of[pair].usd, of[pair].reserved_usd) for pair in drawn]
         bulk.put(self._db, _SPENDING[0], rows, _SPENDING[1])
 
 

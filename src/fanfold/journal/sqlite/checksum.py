@@ -77,7 +77,7 @@ def make_replies_found(db: Database) -> bool:
     if last > LOOKED_AT or _agree(db):
         return False
     for key8, key in db.execute("select key8, key from replies not indexed where key <> x''"):
-        if key8 != int.from_bytes(key[:8], "big", signed=True):
+        if not isinstance(key, bytes) or key8 != int.from_bytes(key[:8], "big", signed=True):
             raise StoreError("the store: the key of a reply is damaged; restore a copy")
     db.execute("reindex replies_by_key")
     if not _agree(db):

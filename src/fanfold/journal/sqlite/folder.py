@@ -185,7 +185,10 @@ class StoreFolder(Commits):
                 raise torn(self.file)
             self.identity = str(own[0])
             self.marks = Marks(self.folder, self.identity)
-            lack = missing(self.marks.read(), highest(db))
+            found = highest(db)
+            if not all(isinstance(number, int) for number in found):
+                raise torn(self.file)
+            lack = missing(self.marks.read(), found)
         return () if lack is None else (f"{self.file}: {lack}",)
 
     def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:

@@ -317,9 +317,7 @@ def unplaced_attempts(db: sqlite3.Connection) -> None:
 
 
 FIRST_SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
-FIRST_HEAD = (
-    "run, batch, position, step, state, reply, reasons, member, cost, calls, key, answerer, body_crc"
-)
+FIRST_HEAD = "run, batch, position, step, state, reply, reasons, member, cost, calls, key, answerer, body_crc"
 _WITH_CRC = (
     "attempts", "claims", "judging", "steps", "batches", "cascades", "beats", "waits", "prompts",
     "attached", "orders", "submissions", "sharers", "divisions", "ranges", "store",

@@ -151,8 +151,8 @@ class RunRows:
     def settled(self, run: int, batch: int, step: int, size: int) -> bytearray:
         done = bytearray(size)
         rows = self._execute(
-            f"select {HEAD.format('')}, crc, body_crc, null, by_parent from outcomes where run = ? and batch = ?"
-            " and step = ? and state in ('passed', 'skipped', 'kicked')",
+            f"select {HEAD.format('')}, crc, body_crc, null, by_parent from outcomes"
+            " where run = ? and batch = ? and step = ? and state in ('passed', 'skipped', 'kicked')",
             (run, batch, step),
         )
         codes = {state: code for code, state in enumerate(STATES, 1)}

@@ -22,9 +22,7 @@ HEAD = (
 )
 """The columns of an outcome but for the body of its reply."""
 OUTCOME = HEAD.format("o.") + ", o.crc, o.body_crc, o.body, o.by_parent"
-REPLY = (
-    "r.no, r.key, r.answerer, r.member, r.run, r.private, r.cost, r.at, r.reply, r.blob, r.crc, b.data"
-)
+REPLY = "r.no, r.key, r.answerer, r.member, r.run, r.private, r.cost, r.at, r.reply, r.blob, r.crc, b.data"
 ITEM = "i.run, i.batch, i.position, i.id, i.hash, i.crc"
 RUN = (
     "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"

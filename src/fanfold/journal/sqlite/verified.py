@@ -146,7 +146,10 @@ class CheckedStatements(Statements):
         self._check_pages(_BOOKS)
         for table in ("claims", "spending"):
             self._check(
-                f"select {TABLES[table].columns} from {table}", (), HOLDS[table], f"a row of {table}"
+                f"select {TABLES[table].columns} from {table}",
+                (),
+                HOLDS[table],
+                f"a row of {table}",
             )
         if self._small():
             keys = "select key8, key from replies where key <> x''"
@@ -187,7 +190,9 @@ class CheckedStatements(Statements):
         return True
 
     def _ended(self, run: int) -> int:
-        question = "select count(*) from (select distinct batch, position from outcomes where run = ?)"
+        question = (
+            "select count(*) from (select distinct batch, position from outcomes where run = ?)"
+        )
         return int(self.execute(question, (run,)).fetchone()[0])
 
     # ── both ──
