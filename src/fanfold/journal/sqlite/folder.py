@@ -195,6 +195,8 @@ class StoreFolder(Commits):
         """From here on this process writes. Returns what is missing; it is reported once."""
         lack = self.lacking(db)
         with sqlite_errors(self.file):
+            sealed = checksum.of(self.identity)
+            db.execute("update store set crc = ? where crc is null", (sealed,))
             if checksum.make_replies_found(db):
                 lack = (*lack, f"{self.file}: its index of replies was damaged, and was made anew")
         try:

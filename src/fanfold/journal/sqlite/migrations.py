@@ -351,16 +351,14 @@ def reseal(db: Database) -> None:
 
 
 def checksums_of_all(db: sqlite3.Connection) -> None:
-    """Of what is counted and decided upon. Rows that are there already have none, but for the store's own
-    name and where it is made from sums."""
+    """Of what is counted and decided upon. Rows that are there already have none, but for those that are
+    sums. The store's own name is sealed when it is first opened to write."""
     for table in _WITH_CRC:
         db.execute(f"alter table {table} add column crc integer")
     db.execute("alter table attempts add column end_crc integer")
     for table in ("sums", "spending", "unplaced"):
         db.execute(f"alter table {table} add column checked integer")
     reseal(db)
-    ((id,),) = db.execute("select id from store").fetchall()
-    db.execute("update store set crc = ?", (checksum.of(id),))
 
 
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [

@@ -42,7 +42,7 @@ from fanfold.journal.sqlite.stored import (
 )
 from fanfold.journal.sqlite.trouble import Statements
 
-MOST = 100_000  # planned items, or attempts, of a run
+MOST = 50_000  # planned items, or attempts, of a run
 SMALL = 2_500  # pages
 _encode = msgspec.json.Encoder().encode
 _BOOKS = ("runs", "steps", "batches", "attempts", "sums", "orders", "submissions", "claims")
