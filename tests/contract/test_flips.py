@@ -19,8 +19,8 @@ from tests.contract.backends import BACKENDS
 from tests.contract.test_questions import QUESTIONS, fill
 from tests.contract.test_store import within
 
-ESTIMATES = ("call_history", "member_stats", "latencies", "has_answered")
-"""Are made of what is sound; so there may be less of it."""
+ESTIMATES = ("call_history", "member_stats", "latencies", "has_answered", "has_content")
+"""Are made of what is sound; so there may be less of it. What is not there is stored again."""
 SOFT = ("settled", "endings", "step_endings", "names", "records")
 """What they name is not damaged. That something is missing is seen by whoever counts, or lists the runs."""
 COLUMNS = {table: of.columns.split(", ") for table, of in TABLES.items()}

@@ -46,6 +46,7 @@ IDS_PAGE = 1000
 MOST = 10_000
 DAMAGED = "what was recorded for it is damaged"
 _ITEM_WIDTH = len(ITEM.split(", "))
+_EMPTY = digest(b"")  # is not kept
 _NO_REPLY = (None,) * REPLY_WIDTH
 _encode = msgspec.json.Encoder().encode
 _reasons = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -304,7 +305,9 @@ class ItemRows:
 
     def content(self, hash: bytes) -> bytes | None:
         row = self._execute("select data from blobs where hash = ?", (hash,)).fetchone()
-        if row is not None and digest(row[0]) != hash:
+        named = "select 1 from attached where hash = ? limit 1"
+        gone = row is None and hash != _EMPTY and self._execute(named, (hash,)).fetchone()
+        if gone or (row is not None and digest(row[0]) != hash):
             raise StoreError(f"the store: the content {hash.hex()} is damaged; restore a copy")
         return None if row is None else bytes(row[0])
 
