@@ -23,6 +23,7 @@ from fanfold.journal.sqlite.budgets import ADD_UP
 from fanfold.journal.sqlite.checksum import of_results, sound
 from fanfold.journal.sqlite.read_tables import TABLES
 from fanfold.journal.sqlite.sealing import spending_holds
+from fanfold.journal.sqlite.stored import RUN, run_in
 from fanfold.journal.sqlite.trouble import Ask
 from fanfold.price import FREE, Price, cost, dollars
 from fanfold.work.member import MemberStats
@@ -153,7 +154,10 @@ class MemberRows:
         return {row[0]: MonthUse(row[2], row[3]) for row in rows if row[1] == month}
 
     def month_use(self, member: str, month: str) -> MonthUse:
+        """All runs say which attempts need not be looked at."""
         self._check_attempts([])
+        for row in self._execute(f"select {RUN} from runs"):
+            run_in(row)
         first, after = month_bounds(month)
         given = {"member": member, "first": first, "after": after}
         return MonthUse(*self._execute(ADD_UP, given).fetchone())

@@ -125,6 +125,7 @@ class CheckedStatements(Statements):
         if row is None or row[3] == "removed":
             return row is not None
         run_in(row)
+        self._check_below(row[1])
         self._check_store()
         for table in SEALED:
             self._check_of(run, table, sealed_columns(table), last_holds, f"a row of {table}")
@@ -133,6 +134,14 @@ class CheckedStatements(Statements):
             self._check_of(run, table, columns, holds, f"a row of {table}")
         self._check_attempts_of(run)
         return True
+
+    def _check_below(self, id: str) -> None:
+        """One whose record is damaged may be below this run: where what it names as its parent is nearly it."""
+        question = f"select {RUN}, parent from runs where parent || '' <> ''"
+        for *row, parent in self.execute(question) if self._small() else ():
+            others = sum(one != other for one, other in zip(str(parent), id, strict=False))
+            if others <= 1:
+                run_in(row)
 
     def _is_named(self, run: int) -> bool:
         """Whether a step or a batch is of a run."""
