@@ -136,7 +136,7 @@ class CheckedStatements(Statements):
         return True
 
     def _check_below(self, id: str) -> None:
-        """One whose record is damaged may be below this run: where what it names as its parent is nearly it."""
+        """One whose record is damaged may be below this run: where its parent is, or is nearly, this one."""
         question = f"select {RUN}, parent from runs where parent || '' <> ''"
         for *row, parent in self.execute(question) if self._small() else ():
             others = sum(one != other for one, other in zip(str(parent), id, strict=False))
