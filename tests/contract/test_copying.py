@@ -16,6 +16,7 @@ from fanfold.journal import copying, opening
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import AddRun
 from fanfold.journal.sqlite.read_tables import TABLES
+from fanfold.journal.sqlite.sealing import SEALED
 from tests.contract.backends import BACKENDS, Backend
 from tests.contract.test_questions import answers_of, fill
 from tests.contract.test_store import record, start, within
@@ -106,8 +107,9 @@ def test_a_check_finds_damage_and_says_where(kind: str, tmp_path: Path) -> None:
             server().run(change.format(f"{backend.place.rpartition('=')[2]}."))
     done = CliRunner().invoke(cli, ["store", "check", backend.place])
     assert done.exit_code == 1
-    assert done.stderr.splitlines()[-6:] == [
+    assert done.stderr.splitlines()[-7:] == [
         "fanfold: replies: the row 1 is damaged",
+        "fanfold: spending: the row m 1970-01 is damaged",
         "fanfold: outcomes: 1 of them name rows of replies that are not there",
         "fanfold: outcomes: 1 of them name rows of items that are not there",
         "fanfold: attempts: 1 of them name rows of steps that are not there",
@@ -124,5 +126,7 @@ def test_a_copy_has_all_tables_but_those_of_one_place(tmp_path: Path) -> None:
         tables = "select m.name, t.name from sqlite_master m, pragma_table_info(m.name) t"
         columns = set(db.execute(f"{tables} where m.type = 'table'"))
     copied = {(name, one) for name, of in TABLES.items() for one in of.columns.split(", ")}
-    assert {table for table, _ in columns - copied} == {"log", "store", "sqlite_sequence"}
+    sealed = {(table, "crc") for table in SEALED}  # the store that they are copied into does so
+    rest = columns - copied - sealed
+    assert {table for table, _ in rest} == {"log", "store", "sqlite_sequence"}
     assert copied <= columns

@@ -15,6 +15,9 @@ import pytest
 from fanfold.errors import FanfoldError, StoreError
 from fanfold.journal import copying, opening
 from fanfold.journal.damage import damage_is_named
+from fanfold.journal.facts import NameStep
+from fanfold.journal.sqlite import checksum
+from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.run.open import open_quietly
 from fanfold.run.receipt import receipt
@@ -43,6 +46,13 @@ def change(store: Path, statement: str) -> int:
     with closing(sqlite3.connect(store / "journal.db", isolation_level=None)) as db:
         db.create_function("flip", 1, flip)
         return db.execute(statement).rowcount
+
+
+def pause(store: Path) -> None:
+    """As if the run had not ended yet."""
+    change(store, "update runs set status = 'paused'")
+    with closing(sqlite3.connect(store / "journal.db", isolation_level=None)) as db:
+        checksum.sum_up_run(db, 1)
 
 
 def flip(value: Any) -> Any:
@@ -107,7 +117,7 @@ def test_a_damaged_reply_of_a_function_is_refused_too(memory_path: Path) -> None
     member = Scripted(script, traits("f", metered=False, shared=False, price=None))
     scene = Scene(memory_path, (member,), words(3))
     assert play(scene).status == "complete"
-    change(memory_path, "update runs set status = 'paused'")
+    pause(memory_path)
     assert change(memory_path, "update outcomes set body = flip(body) where position = 1") == 1
     receipt = play(scene, resume=True)
     assert (outcomes(receipt), len(calls)) == ({"passed": 2, "in_doubt": 1}, 3)
@@ -131,7 +141,7 @@ def test_a_sound_reply_to_the_same_ask_serves_instead(memory_path: Path) -> None
 @pytest.mark.parametrize(
     ("statement", "said"),
     [("update items set id = flip(id) where position = 2", "is damaged"),
-     ("update outcomes set reply = 2 where position = 0", "item"),
+     ("update outcomes set reply = 2 where position = 0", "an outcome is damaged"),
      ("update runs set plan = x'00'", "the record of run scene"),
      ("update runs set budget = flip(budget)", "the record of run scene"),
      ("update runs set status = 'ronning'", "damaged"),
@@ -272,9 +282,77 @@ def test_who_counts_the_answers_of_a_member_finds_a_damaged_one(
     play(paid(memory_path, Provider(says)))
     assert change(memory_path, changed) == 1
     archive = opening.look(memory_path)
-    with pytest.raises(StoreError, match="1 of its replies are damaged"):
+    with pytest.raises(StoreError, match=r"(a reply|an outcome) is damaged"):
         archive.read.answered_items(1)
     archive.close()
+
+
+@pytest.mark.parametrize("changed", [
+    "update attempts set cost = flip(cost) where no = 2",
+    "update attempts set no = 99 where no = 2",
+    "update attempts set run = 3 where no = 2",
+    "update sums set input = flip(input) where run = 1",
+    "update sums set member = flip(member) where run = 1",
+    "update steps set name = flip(name) where run = 1",
+    "update steps set run = 3 where run = 1",
+    "update batches set size = flip(size) where run = 1",
+    "update runs set active = 77.5 where no = 1",
+    "update runs set no = 3 where no = 1",
+])  # fmt: skip
+def test_nothing_is_told_of_a_run_one_of_whose_rows_is_damaged(
+    memory_path: Path, changed: str
+) -> None:
+    """Nor is it resumed. Others are as they were, and a check finds it."""
+    provider = Provider(says)
+    play(paid(memory_path, provider, name="other"))
+    play(paid(memory_path, provider, budget=Budget(calls=3), settings={"fresh": True}))
+    assert change(memory_path, changed) == 1
+    archive = opening.look(memory_path)
+    for question in ("spent", "tally", "step_names", "planned", "attempts"):
+        with pytest.raises(StoreError, match="damaged") as caught:
+            getattr(archive.read, question)(1)
+        assert "\n" not in str(caught.value)
+    assert receipt(archive.read, archive.read.records([2])[0]).calls == 3
+    assert copying.check(archive).problems
+    archive.close()
+    with pytest.raises(StoreError, match="damaged"):
+        play(paid(memory_path, provider, name="other"), resume=True)
+
+
+def test_a_row_that_is_damaged_is_not_made_right_by_changing_it(memory_path: Path) -> None:
+    """Its checksum would be that of the damage."""
+    play(paid(memory_path, Provider(says)))
+    change(memory_path, "update steps set name = flip(name)")
+    folder = StoreFolder(memory_path)
+    with closing(folder.connect()) as db, pytest.raises(StoreError, match="a row of steps is dam"):
+        folder.commit(db, [NameStep(1, 0, "map", "a note")])
+
+
+def test_the_name_of_a_store_has_a_checksum(memory_path: Path) -> None:
+    """By it the replies are found that could not be saved."""
+    play(paid(memory_path, Provider(says)))
+    change(memory_path, "update store set id = flip(id)")
+    with pytest.raises(StoreError, match="torn or damaged"):
+        opening.look(memory_path)
+
+
+def test_who_follows_a_store_is_not_told_of_a_commit_that_is_damaged(memory_path: Path) -> None:
+    play(paid(memory_path, Provider(says)))
+    change(memory_path, "update log set facts = flip(facts) where position = 3")
+    archive = opening.look(memory_path)
+    with pytest.raises(StoreError, match="a record is damaged"):
+        archive.since(0)
+    archive.close()
+
+
+def test_a_check_finds_sums_that_are_not_those_of_the_attempts(memory_path: Path) -> None:
+    """Also where both are sound, each by itself."""
+    play(paid(memory_path, Provider(says)))
+    change(memory_path, "update sums set cost = cost + 1, checked = checked + 5")
+    archive = opening.look(memory_path)
+    (problem,) = copying.check(archive).problems
+    archive.close()
+    assert problem.startswith("sums: of run 1, step 0, member ")
 
 
 def test_one_damaged_record_does_not_hide_the_other_runs(memory_path: Path) -> None:
@@ -343,6 +421,11 @@ def test_a_store_without_checksums_opens_and_its_replies_are_reused(memory_path:
     change(memory_path, "drop table attached")
     for table in ("submissions", "sharers", "divisions", "ranges"):
         change(memory_path, f"drop table {table}")
+    for table in ("attempts", "claims", "judging", "steps", "batches", "cascades", "store"):
+        change(memory_path, f"alter table {table} drop column crc")
+    change(memory_path, "alter table attempts drop column end_crc")
+    for table in ("spending", "unplaced"):
+        change(memory_path, f"alter table {table} drop column checked")
     change(memory_path, f"pragma user_version = {names().index('checksums')}")
     receipt = play(replace(scene, name="later"))
     assert (receipt.status, receipt.result, len(provider.sent)) == ("complete", truth, 5)

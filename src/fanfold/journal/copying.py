@@ -12,16 +12,17 @@ from fanfold.errors import BadInput, StoreError
 from fanfold.journal import opening
 from fanfold.journal.contract import Store, StoreView
 from fanfold.journal.facts import CopyRows
-from fanfold.journal.sqlite import checksum
-from fanfold.journal.sqlite.attempts import reply_crc
+from fanfold.journal.sqlite import checksum, sums
 from fanfold.journal.sqlite.checksum import SUMMED
 from fanfold.journal.sqlite.read_tables import PAGE, TABLES, TableRows
-from fanfold.journal.sqlite.stored import ATTEMPT_STATES, item_is_sound
+from fanfold.journal.sqlite.sealing import ATTEMPT, HOLDS, attempt_holds
+from fanfold.journal.sqlite.stored import ATTEMPT_STATES, item_is_sound, reply_is_sound
 from fanfold.work.item import digest
 
 MOST = 20  # problems that are named
 _FOLDERS = ("inputs", "agents")
 _STATE = TABLES["attempts"].columns.split(", ").index("state")
+_ATTEMPT = [TABLES["attempts"].columns.split(", ").index(name) for name in ATTEMPT.split(", ")]
 
 
 class CheckedStore(msgspec.Struct, frozen=True):
@@ -49,7 +50,11 @@ def check(view: StoreView) -> CheckedStore:
         tables[table] = count, whole
     for table, many, other in read.lacking():
         problems.append(f"{table}: {many} of them name rows of {other} that are not there")
-    for member, month, settled, reserved in read.rows("spending"):
+    for run, step, member in read.wrong_sums():
+        problems.append(
+            f"sums: of run {run}, step {step}, member {member} are not what its attempts are"
+        )
+    for member, month, settled, reserved, _ in read.rows("spending"):
         if settled + reserved > view.read.month_use(member, month).whole:
             problems.append(f"spending: {member} in {month} is more than its attempts took")
     return CheckedStore(tables, cost, tuple(problems[:MOST]))
@@ -74,20 +79,24 @@ def _run_is_sound(row: tuple[Any, ...]) -> bool:
 
 def _reply_is_sound(row: tuple[Any, ...]) -> bool:
     """One that was discarded answers no key, and is not used."""
-    no, _, key, answerer, member, run, private, body, blob, cost, _, crc = row
-    columns = (no, key, answerer, member, run, private, cost)
-    return key == b"" or crc is None or crc == reply_crc(columns, body, blob)
+    no, _, key, answerer, member, run, private, body, blob, cost, at, crc = row
+    columns = (no, key, answerer, member, run, private, cost, at)
+    return key == b"" or reply_is_sound((*columns, body, blob, crc))
 
 
 def _outcome_is_sound(row: tuple[Any, ...]) -> bool:
-    body, crc, body_crc = row[12:15]
-    whole = checksum.holds(crc, *row[:12], body_crc)
+    body, crc, body_crc, by_parent = row[12:]
+    whole = checksum.outcome_holds(crc, row[:12], body_crc, by_parent)
     return whole and (body is None or checksum.holds(body_crc, payload=body))
 
 
 def _attempt_is_sound(row: tuple[Any, ...]) -> bool:
-    """It has no checksum; but a state that is none is damage."""
-    return row[_STATE] in ATTEMPT_STATES
+    return row[_STATE] in ATTEMPT_STATES and attempt_holds([row[n] for n in _ATTEMPT])
+
+
+def _sum_is_sound(row: tuple[Any, ...]) -> bool:
+    *_, checked = row
+    return checked is None or checked == sums.weighed(row[3:-1])
 
 
 _CHECKS: dict[str, Callable[[tuple[Any, ...]], bool]] = {
@@ -97,6 +106,8 @@ _CHECKS: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     "replies": _reply_is_sound,
     "outcomes": _outcome_is_sound,
     "blobs": lambda row: digest(row[1]) == row[0],
+    "sums": _sum_is_sound,
+    **HOLDS,
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.journal.sqlite.marks import SentFile
+from fanfold.journal.sqlite.marks import SLOTS, SentFile
 
 ONE, OTHER = "0123456789abcdef", "fedcba9876543210"
 
@@ -45,6 +45,17 @@ def test_a_closed_file_says_nothing(tmp_path: Path) -> None:
     opened(tmp_path).close()
     assert opened(tmp_path, session=OTHER).unsent({1: ONE}) == ()
     assert len(list((tmp_path / "sent").iterdir())) == 1
+
+
+def test_marks_of_which_one_is_damaged_say_nothing(tmp_path: Path) -> None:
+    """Else an attempt that was sent would count as never sent, and be asked again."""
+    marks = opened(tmp_path)
+    marks.mark(3)
+    (file,) = (tmp_path / "sent").iterdir()
+    whole = bytearray(file.read_bytes())
+    whole[SLOTS] ^= 1
+    file.write_bytes(whole)
+    assert opened(tmp_path, session=OTHER).unsent({2: ONE, 3: ONE}) == ()
 
 
 def test_what_cannot_be_marked_is_not_taken_for_unsent(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -167,6 +167,13 @@ class Questions:
     def flaws(self) -> list[str]:
         """The server looks after its own files."""
         return []
+
+    def verify(self, run: int, results: bool = False) -> None:
+        """The server does, if its pages have checksums."""
+
+    def damaged_attempts(self, numbers: Sequence[int]) -> set[int]:
+        """Of these attempts, or of all."""
+        return set()
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from fanfold.journal.postgres.connection import PostgresConnection
 from fanfold.journal.postgres.dialect import translate
-from fanfold.journal.sqlite.migrations import SHARES
-from fanfold.journal.sqlite.sums import COLUMNS, GROUPS, SUMS, WHOLE
+from fanfold.journal.sqlite.migrations import SHARES, reseal
+from fanfold.journal.sqlite.sums import FIRST_COLUMNS, FIRST_SUMS
 
 _FIRST = """
 create table runs (
@@ -142,12 +142,12 @@ def prompt_caches(db: PostgresConnection) -> None:
 
 def sums_of_attempts(db: PostgresConnection) -> None:
     """As in SQLite; see `sums`."""
-    columns = ", ".join(f"{name} bigint not null" for name in SUMS)
+    columns = ", ".join(f"{name} bigint not null" for name in FIRST_COLUMNS)
     db.script(
         f"""create table sums (run bigint not null, step bigint not null, member text collate "C" not null,
             {columns}, primary key (run, step, member));"""
     )
-    db.script(translate(f"insert into sums (run, step, member, {COLUMNS}) {WHOLE} {GROUPS}").text)
+    db.script(translate(FIRST_SUMS).text)
 
 
 def queued_shards(db: PostgresConnection) -> None:
@@ -224,6 +224,16 @@ def unplaced_attempts(db: PostgresConnection) -> None:
     db.script("alter table attempts add column unplaced bigint not null default 0;")
 
 
+def checksums_of_all(db: PostgresConnection) -> None:
+    """As in SQLite, but for tables that triggers seal there: the server has checksums of its own."""
+    for table, column in (
+        ("attempts", "crc"), ("attempts", "end_crc"), ("claims", "crc"), ("judging", "crc"),
+        ("sums", "checked"), ("spending", "checked"), ("unplaced", "checked"),
+    ):  # fmt: skip
+        db.script(f"alter table {table} add column {column} bigint")
+    reseal(db)
+
+
 MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     first,
     queue,
@@ -238,4 +248,5 @@ MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     carried_files,
     shares_of_runs,
     unplaced_attempts,
+    checksums_of_all,
 ]

@@ -20,20 +20,21 @@ from fanfold.journal.facts import (
     ReleaseClaims,
     StartAttempt,
 )
-from fanfold.journal.sqlite import budgets, bulk, checksum, orphans, sums
+from fanfold.journal.sqlite import budgets, bulk, checksum, orphans, sealing, sums
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.work.ask import Usage
 from fanfold.work.item import digest
 from fanfold.work.split import TakeApart
 
 LARGE = 8192
+TIMED = 1 << 32  # added to the checksum of a reply that is also of its time
 _encode = msgspec.json.Encoder().encode
 _NONE = Usage()
 _NOT_REPEATED = (0, 0)
 
 _ATTEMPT = (
-    "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
-    " tokens, cost, started, why, queue, hedge_of, shard, unplaced, repeats, repeated)"
+    "insert into attempts (no, run, step, session, member, answerer, ids, reserved, started, why, queue,"
+    " hedge_of, shard, unplaced, repeats, repeated, state, tokens, cost, crc, end_crc)"
 )
 _KNOWN = "select key, answerer, run, private, no from replies where key8 in ({})"
 _HOLDERS = (
@@ -52,7 +53,7 @@ _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
     " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
     " error = v.column9, tokens = v.column10, unusable = v.column11, bound = v.column12,"
-    " lost = v.column14, shared = v.column15, saved = v.column16,"
+    " lost = v.column14, shared = v.column15, saved = v.column16, end_crc = v.column17,"
     " took = coalesce(cast(v.column13 as double precision), max(0, v.column8 - started)) from ("
 )
 _SETTLE_OWN = (
@@ -79,7 +80,7 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
     holders, spending = _holders(db, keys), budgets.spending_over(db, facts)
     claims: list[Claim] = []
     attempts: list[tuple[Any, ...]] = []
-    claimed: list[tuple[bytes, str, int]] = []
+    claimed: list[tuple[bytes, str, int, int]] = []
     granted: list[tuple[StartAttempt, tuple[int, int]]] = []
     for f in facts:
         limits = () if spending is None else spending.limits(f)
@@ -88,22 +89,32 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
             number = claim.attempt
             again = _repeated(db, f, claim) if claim.doubt or f.discards else _NOT_REPEATED
             granted.append((f, again))
-            attempts.append(
-                (number, f.run, f.step, f.session, f.member, f.answerer, "started",
-                 _encode(f.ids), f.reserved, f.reserved_tokens, f.reserved, f.at, f.why, f.queue,
-                 f.beside or None, None if f.apart is None else _shard(f.keys, f.apart),
-                 int(f.unplaced), *again)
-            )  # fmt: skip
-            claimed += [(key, f.answerer, number) for key in dict.fromkeys(f.keys)]
+            attempts.append(_started(number, f, again))
+            claimed += [
+                (key, f.answerer, number, checksum.of(key, f.answerer, number))
+                for key in dict.fromkeys(f.keys)
+            ]
     if spending is not None:
         spending.put([fact for fact, _ in granted])
     bulk.put(db, _ATTEMPT, attempts)
     sums.start(db, granted)
-    bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
+    bulk.put(db, "insert into claims (key, answerer, attempt, crc)", claimed)
     repeated = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
     if repeated:
-        bulk.among(db, "update attempts set again = 1 where no in ({})", repeated)
+        with sealing.changing(db, repeated):
+            bulk.among(db, "update attempts set again = 1 where no in ({})", repeated)
     return claims
+
+
+def _started(number: int, f: StartAttempt, again: tuple[int, int]) -> tuple[Any, ...]:
+    begun = (
+        number, f.run, f.step, f.session, f.member, f.answerer, _encode(f.ids), f.reserved, float(f.at),
+        f.why, f.queue, f.beside or None, None if f.apart is None else _shard(f.keys, f.apart),
+        int(f.unplaced), *again,
+    )  # fmt: skip
+    state = ("started", f.reserved_tokens, f.reserved)
+    end_crc = checksum.of(number, *state, *sealing.NOT_ENDED)
+    return (*begun, *state, checksum.of(*begun, *sealing.NOT_YET), end_crc)
 
 
 def _shard(keys: tuple[bytes, ...], apart: TakeApart) -> str:
@@ -163,8 +174,10 @@ def end(db: Database, facts: list[EndAttempt]) -> list[tuple[int, ...]]:
     _put_outcomes(db, outcomes)
     if unplaced:  # calls that have neither an attempt nor an outcome of their own
         db.executemany(
-            "insert into unplaced (run, step, member, calls) values (?,?,?,1)"
-            " on conflict (run, step, member) do update set calls = unplaced.calls + 1", unplaced,
+            "insert into unplaced (run, step, member, calls, checked) values (?,?,?,1,?)"
+            " on conflict (run, step, member) do update set calls = unplaced.calls + 1,"
+            " checked = unplaced.checked + 1",
+            [(*one, checksum.of(*one) + 1) for one in unplaced],
         )  # fmt: skip
     return answers
 
@@ -196,13 +209,19 @@ def _settle(db: Database, facts: list[EndAttempt]) -> None:
     rows = []
     for f in facts:
         u = f.usage or _NONE
+        at, bound, took = float(f.at), int(f.bound), None if f.took is None else float(f.took)
+        crc = checksum.of(
+            f.attempt, f.state, f.tokens, f.cost, u.input, u.output, u.cache_read, u.cache_write, at,
+            f.error, f.unusable, bound, took, f.lost, f.shared, f.saved,
+        )  # fmt: skip
         rows.append(
-            (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
-             f.error, f.tokens, f.unusable, int(f.bound), f.took, f.lost, f.shared, f.saved)
+            (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, at,
+             f.error, f.tokens, f.unusable, bound, took, f.lost, f.shared, f.saved, crc)
         )  # fmt: skip
     numbers = {f.attempt: f.lost for f in facts}
     sums.take(db, numbers)
     bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
+    sealing.seal_ends(db, [f.attempt for f in facts if f.took is None])
     for number, lost in numbers.items():
         if lost == "unsent":
             orphans.not_repeated(db, number)
@@ -229,18 +248,24 @@ def _reply_row(db: Database, no: int, run: int, at: float, landed: NewReply) -> 
         blob = digest(body)
         bulk.put(db, BLOBS[0], [(blob, body)], BLOBS[1])  # over one that may be damaged
         body = None
-    private = int(landed.private)
+    private, at = int(landed.private), float(at)
     columns = (no, landed.key, landed.answerer, landed.member, run, private, landed.cost)
-    crc = reply_crc(columns, body, blob)
+    crc = reply_crc(columns, body, blob, at)
     return (
         no, key8(landed.key), landed.key, landed.answerer, landed.member, run, private,
         body, blob, landed.cost, at, crc,
     )  # fmt: skip
 
 
-def reply_crc(columns: tuple[Any, ...], body: bytes | None, blob: bytes | None) -> int:
-    """`columns` are number, key, answerer, member, run, private (0 or 1) and cost."""
-    return checksum.of(*columns, payload=blob if body is None else body)
+def reply_crc(
+    columns: tuple[Any, ...], body: bytes | None, blob: bytes | None, at: float | None
+) -> int:
+    """`columns` are number, key, answerer, member, run, private (0 or 1) and cost. `at`: when it came; None
+    for the checksum of earlier versions, which was not of that."""
+    payload = blob if body is None else body
+    if at is None:
+        return checksum.of(*columns, payload=payload)
+    return TIMED + checksum.of(*columns, at, payload=payload)
 
 
 def file_again(db: Database, run: int, batch: int) -> None:
@@ -253,7 +278,7 @@ def file_again(db: Database, run: int, batch: int) -> None:
     next_no = _next_reply(db)
     replies = []
     for no, (key, answerer, member, cost, body, body_crc) in enumerate(rows, next_no):
-        crc = reply_crc((no, key, answerer, member, run, 1, cost), body, None)
+        crc = reply_crc((no, key, answerer, member, run, 1, cost), body, None, 0.0)
         sound = checksum.holds(body_crc, payload=body)
         replies.append((no, key8(key), key, answerer, member, run, 1, body, None, cost, 0.0,
                         crc if sound else crc ^ 1))  # fmt: skip
@@ -274,7 +299,8 @@ def _outcome(
         run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
         ending.member, ending.cost, ending.calls, key, answerer,
     )  # fmt: skip
-    return (*head, body, checksum.of(*head, body_crc), body_crc, int(ending.by_parent))
+    by_parent = int(ending.by_parent)
+    return (*head, body, checksum.of_outcome(head, body_crc, by_parent), body_crc, by_parent)
 
 
 def end_items(db: Database, facts: list[EndItems]) -> list[None]:
@@ -299,6 +325,7 @@ def record_failure(db: Database, facts: list[RecordFailure]) -> list[int]:
             for no, f in zip(numbers, facts, strict=True)
         ],
     )  # fmt: skip
+    sealing.seal(db, numbers)
     sums.add(db, numbers)
     return numbers
 
@@ -322,11 +349,12 @@ def release_claims(db: Database, facts: list[ReleaseClaims]) -> list[tuple[int, 
         }
         budgets.release(db, mine)
         sums.take(db, mine)
-        db.executemany(
-            "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?,"
-            " error = 'cancelled before it was sent', lost = 'cancelled' where no = ?",
-            [(fact.at, number) for number in mine],
-        )
+        with sealing.changing(db, mine):
+            db.executemany(
+                "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?,"
+                " error = 'cancelled before it was sent', lost = 'cancelled' where no = ?",
+                [(fact.at, number) for number in mine],
+            )
         sums.add(db, mine)
         for number in mine:
             rows = [(key, fact.answerer, number) for key in fact.keys]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from fanfold.journal.decide import month_bounds, month_of
 from fanfold.journal.facts import StartAttempt
 from fanfold.journal.limits import SharedLimit
-from fanfold.journal.sqlite import bulk
+from fanfold.journal.sqlite import bulk, sealing
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.price import dollars, nanos
 from fanfold.work.budget import Account, Accounts, Amount
@@ -25,10 +25,11 @@ from fanfold.work.task import Budget
 
 _HELD = "select no, member, started, state, cost from attempts where no in ({})"
 _CHANGE = (
-    "update spending set settled = settled + v.column3, reserved = reserved + v.column4 from ("
+    "update spending set settled = settled + v.column3, reserved = reserved + v.column4,"
+    " checked = checked + v.column3 * 3 + v.column4 * 5 from ("
 )
 _OF_PAIR = ") as v where spending.member = v.column1 and spending.month = v.column2"
-_SPENDING = bulk.upsert("spending", "member, month, settled, reserved", 2)
+_SPENDING = bulk.upsert("spending", "member, month, settled, reserved, checked", 2)
 ADD_UP = (
     "select coalesce(sum(iif(state = 'started', 0, cost)), 0),"
     " coalesce(sum(iif(state = 'started', cost, 0)), 0) from attempts where no >= (select"
@@ -121,7 +122,7 @@ class Spending:
     def put(self, granted: Iterable[StartAttempt]) -> None:
         drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
         of = self._months
-        rows = [(*pair, of[pair].usd, of[pair].reserved_usd) for pair in drawn]
+        rows = [sealing.of_spending(*pair, of[pair].usd, of[pair].reserved_usd) for pair in drawn]
         bulk.put(self._db, _SPENDING[0], rows, _SPENDING[1])
 
 

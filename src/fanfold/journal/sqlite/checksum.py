@@ -6,9 +6,9 @@ is taken as it is. Large payloads are kept by their hash, which is their checksu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import isgeneratorfunction
+from inspect import isgeneratorfunction, signature
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -22,8 +22,13 @@ LOOKED_AT = 200_000  # replies, at most, when a store is opened
 _T = TypeVar("_T")
 _encode = msgspec.msgpack.Encoder().encode
 _NO_COLUMNS = crc32(_encode(()))
-SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
-"""The columns of a run that its checksum is of."""
+SUMMED = (
+    "no", "id", "name", "status", "reason", "created", "ended", "session", "plan", "folder", "budget",
+    "active", "result", "first_attempt", "parent", "cause", "tags",
+)  # fmt: skip
+"""The columns of a run that its checksum is of: all others."""
+REST = 1 << 40  # added to the checksum of an outcome that was written by the database itself
+PLACE = "3 * i.position + 5 * i.batch + 7 * b.last_step"
 
 
 def of(*columns: object, payload: bytes | None = None) -> int:
@@ -35,6 +40,27 @@ def of(*columns: object, payload: bytes | None = None) -> int:
 def of_payload(payload: bytes) -> int:
     """The same without columns."""
     return crc32(payload, _NO_COLUMNS)
+
+
+def of_outcome(head: Sequence[object], body_crc: int | None, by_parent: int) -> int:
+    return of(*head, body_crc, by_parent) if by_parent else of(*head, body_crc)
+
+
+def of_rest(run: int, state: str, reasons: str) -> int:
+    """Of an outcome that items get which nobody has ended, but for PLACE: a million of them are one
+    statement."""
+    return REST + of(run, state, reasons)
+
+
+def outcome_holds(
+    crc: int | None, head: Sequence[Any], body_crc: int | None, by_parent: int
+) -> bool:
+    if crc is None or crc < REST:
+        return crc is None or crc == of_outcome(head, body_crc, by_parent)
+    run, batch, position, step, state, reply, reasons, *more = head
+    place = 3 * position + 5 * batch + 7 * step
+    nothing = (reply, *more, body_crc, by_parent) == (None, None, 0, 0, None, None, None, 0)
+    return nothing and crc == of_rest(run, state, reasons) + place
 
 
 def sum_up_run(db: Database, run: int) -> None:
@@ -51,7 +77,7 @@ def make_replies_found(db: Database) -> bool:
     if last > LOOKED_AT or _agree(db):
         return False
     for key8, key in db.execute("select key8, key from replies not indexed where key <> x''"):
-        if key8 != int.from_bytes(key[:8], "big", signed=True):
+        if not isinstance(key, bytes) or key8 != int.from_bytes(key[:8], "big", signed=True):
             raise StoreError("the store: the key of a reply is damaged; restore a copy")
     db.execute("reindex replies_by_key")
     if not _agree(db):
@@ -71,9 +97,16 @@ def holds(checksum: int | None, *columns: object, payload: bytes | None = None) 
     return checksum is None or checksum == of(*columns, payload=payload)
 
 
+def of_results(method: Callable[..., _T]) -> Callable[..., _T]:
+    """A question that adds up items, outcomes or replies of a run, without a look at each of them."""
+    method._of_results = True  # type: ignore[attr-defined]
+    return method
+
+
 def reports_damage(method: Callable[..., _T]) -> Callable[..., _T]:
-    """For readers: a column that cannot be decoded is damage, and is reported in one line. Trap: a reader
-    that returns an iterator decodes later; it must be a generator itself."""
+    """For readers: a column that cannot be decoded is damage, and is reported in one line. What is about a
+    run, its first parameter, is verified before. Trap: a reader that returns an iterator decodes later; it
+    must be a generator itself."""
 
     def damaged() -> StoreError:
         what = method.__name__.replace("_", " ")
@@ -81,11 +114,19 @@ def reports_damage(method: Callable[..., _T]) -> Callable[..., _T]:
             f"the store: a record is damaged (seen when reading: {what}); restore a copy"
         )
 
+    names = list(signature(method).parameters)
+    of_run, results = names[1:2] == ["run"], getattr(method, "_of_results", False)
+
+    def verify(reader: Any, *given: Any, **named: Any) -> None:
+        if of_run:
+            reader._verify(given[0] if given else named["run"], results)
+
     if isgeneratorfunction(method):
 
         @wraps(method)
         def walk(*arguments: Any, **named: Any) -> Any:
             try:
+                verify(*arguments, **named)
                 yield from method(*arguments, **named)
             except DAMAGE as error:
                 raise damaged() from error
@@ -95,6 +136,7 @@ def reports_damage(method: Callable[..., _T]) -> Callable[..., _T]:
     @wraps(method)
     def read(*arguments: Any, **named: Any) -> _T:
         try:
+            verify(*arguments, **named)
             return method(*arguments, **named)
         except DAMAGE as error:
             raise damaged() from error

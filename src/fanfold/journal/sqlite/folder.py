@@ -40,10 +40,10 @@ from fanfold.journal.sqlite.disk import (
 from fanfold.journal.sqlite.log import Commits, Log
 from fanfold.journal.sqlite.marks import Highest, Marks, SentFile, highest, missing
 from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.journal.sqlite.sealing import seal_by_triggers
 from fanfold.journal.sqlite.sessions import LockedSessions, this_process
 from fanfold.journal.sqlite.trouble import (
     DATABASE_ERRORS,
-    Statements,
     lock_holder,
     sqlite_errors,
     torn,
@@ -51,6 +51,7 @@ from fanfold.journal.sqlite.trouble import (
     unusable,
 )
 from fanfold.journal.sqlite.unsaved import SideFile, left_behind
+from fanfold.journal.sqlite.verified import CheckedStatements
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
 _MAGIC = b"SQLite format 3\x00"
@@ -121,7 +122,10 @@ class StoreFolder(Commits):
                 trouble = translate(error, self.file)
         raise trouble
 
-    def connect(self, *, readonly: bool = False, wait: float = 60.0) -> sqlite3.Connection:
+    def connect(
+        self, *, readonly: bool = False, wait: float = 60.0, sealed: bool = True
+    ) -> sqlite3.Connection:
+        """Not `sealed`: before there are tables."""
         with sqlite_errors(self.file):
             db = sqlite3.connect(
                 self.file, timeout=wait, isolation_level=None, check_same_thread=False,
@@ -133,13 +137,15 @@ class StoreFolder(Commits):
             db.execute("pragma temp_store = file")
             if readonly:
                 db.execute("pragma query_only = on")
+            elif sealed:
+                seal_by_triggers(db)
             return db
 
     def disconnect(self, db: sqlite3.Connection) -> None:
         db.close()
 
-    def statements(self, db: sqlite3.Connection) -> Statements:
-        return Statements(db, self.file)
+    def statements(self, db: sqlite3.Connection) -> CheckedStatements:
+        return CheckedStatements(db, self.file, results=False)
 
     def busy(self, error: StoreBusy) -> str:
         return f"{self.file}: locked by {lock_holder(self.file) or 'another program'}"
@@ -176,18 +182,23 @@ class StoreFolder(Commits):
     def lacking(self, db: sqlite3.Connection) -> tuple[str, ...]:
         """What the operator should know: that something is missing which was recorded."""
         with sqlite_errors(self.file):
-            own = db.execute("select id from store").fetchone()
-            if own is None:
+            own = db.execute("select id, crc from store").fetchone()
+            if own is None or not checksum.holds(own[1], own[0]):
                 raise torn(self.file)
             self.identity = str(own[0])
             self.marks = Marks(self.folder, self.identity)
-            lack = missing(self.marks.read(), highest(db))
+            found = highest(db)
+            if not all(isinstance(number, int) for number in found):
+                raise torn(self.file)
+            lack = missing(self.marks.read(), found)
         return () if lack is None else (f"{self.file}: {lack}",)
 
     def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:
         """From here on this process writes. Returns what is missing; it is reported once."""
         lack = self.lacking(db)
         with sqlite_errors(self.file):
+            sealed = checksum.of(self.identity)
+            db.execute("update store set crc = ? where crc is null", (sealed,))
             if checksum.make_replies_found(db):
                 lack = (*lack, f"{self.file}: its index of replies was damaged, and was made anew")
         try:
@@ -342,7 +353,7 @@ class StoreFolder(Commits):
             db.close()
 
     def _migrate(self) -> None:
-        db = self.connect()
+        db = self.connect(sealed=False)
         try:
             if migrate(db):
                 db.execute("pragma wal_checkpoint(truncate)")

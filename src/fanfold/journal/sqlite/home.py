@@ -71,6 +71,12 @@ class ReadConnection(Protocol):
     def flaws(self) -> list[str]:
         """What is wrong with the database itself, as far as that can be known."""
 
+    def verify(self, run: int, results: bool = False) -> None:
+        """StoreError: a row of that run is damaged. With `results` its items, outcomes and replies too."""
+
+    def damaged_attempts(self, numbers: Sequence[int]) -> set[int]:
+        """Of these attempts, or of all."""
+
 
 class Home(Backing, Protocol):
     """All that a store needs of where its database is."""

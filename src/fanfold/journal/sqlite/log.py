@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
+from zlib import crc32
 
 import msgspec
 
@@ -173,7 +174,8 @@ def encode_light(facts: Sequence[Fact], answers: Sequence[Any]) -> bytes:
         if endings:
             kept.append(EndItems(run, endings))  # type: ignore[arg-type]
             given.append(None)
-    return _encode((kept, given)) if kept else b""
+    light = _encode((kept, given)) if kept else b""
+    return light and light + crc32(light).to_bytes(4)
 
 
 def _add(fact: Fact, answer: Any, kept: list[Fact], given: list[_Answer]) -> None:
@@ -190,7 +192,9 @@ def _add(fact: Fact, answer: Any, kept: list[Fact], given: list[_Answer]) -> Non
 
 
 def decode_light(position: int, at: float, light: bytes) -> Commit:
-    facts, answers = _decoder.decode(light)
+    if crc32(light[:-4]).to_bytes(4) != light[-4:]:
+        raise ValueError("a commit in the log is damaged")
+    facts, answers = _decoder.decode(light[:-4])
     known = [
         Claim(attempt=answer)
         if isinstance(fact, StartAttempt) and isinstance(answer, int)

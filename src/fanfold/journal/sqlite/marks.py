@@ -107,7 +107,7 @@ def missing(marked: Highest | None, found: Highest) -> str | None:
 #
 # It is written and not mapped into memory: a mapping on a disk that is full ends the process.
 
-MAGIC = b"fanfold sent 1\n"
+MAGIC = b"fanfold sent 2\n"
 BOOT, SESSIONS, SLOTS = 16, 64, 4096  # where they begin
 NAME = 16  # bytes of a session's name
 
@@ -157,7 +157,7 @@ class SentFile:
                 self._next += 1
             self._slots[attempt] = slot
             try:
-                os.pwrite(self._handle, attempt.to_bytes(8, "little"), SLOTS + slot * 8)
+                os.pwrite(self._handle, _slot(attempt), SLOTS + slot * 8)
             except OSError:  # what cannot be marked must not be taken for unsent
                 self._give_up()
 
@@ -210,8 +210,15 @@ class SentFile:
             os.close(handle)
 
 
+def _slot(attempt: int) -> bytes:
+    """Its number, and what tells whether that is still the number that was written."""
+    number = attempt.to_bytes(5, "little")
+    return number + crc32(number).to_bytes(4, "little")[:3]
+
+
 def read_marks(folder: Path, boot: bytes) -> Iterator[Marked]:
-    """What files of this boot of this machine say; one that cannot be read says nothing."""
+    """What files of this boot of this machine say; one that cannot be read, or has a damaged mark, says
+    nothing: an attempt that was sent must not be taken for unsent."""
     files: Iterable[Path] = ()
     with suppress(OSError):
         files = sorted(folder.iterdir())
@@ -224,8 +231,11 @@ def read_marks(folder: Path, boot: bytes) -> Iterator[Marked]:
             continue
         names = (data[at : at + NAME] for at in range(SESSIONS, min(SLOTS, len(data)), NAME))
         slots = (data[at : at + 8] for at in range(SLOTS, len(data) - 7, 8))
+        marks = {slot: int.from_bytes(slot[:5], "little") for slot in slots if any(slot)}
+        if any(slot != _slot(attempt) for slot, attempt in marks.items()):
+            continue
         yield Marked(
             file,
             frozenset(name.decode("ascii", "replace") for name in names if any(name)),
-            frozenset(int.from_bytes(slot, "little") for slot in slots if any(slot)),
+            frozenset(marks.values()),
         )

@@ -8,7 +8,9 @@ import sqlite3
 from collections.abc import Callable
 
 from fanfold.errors import StoreError
-from fanfold.journal.sqlite.sums import COLUMNS, GROUPS, SUMS, WHOLE
+from fanfold.journal.sqlite import checksum
+from fanfold.journal.sqlite.bulk import Database
+from fanfold.journal.sqlite.sums import CHECKED, FIRST_COLUMNS, FIRST_SUMS
 
 _DRAFT = "the store was made by a draft of fanfold; use another --store DIR"
 
@@ -239,12 +241,12 @@ def prompt_caches(db: sqlite3.Connection) -> None:
 
 def sums_of_attempts(db: sqlite3.Connection) -> None:
     """What attempts cost, added up by run, step and member; see `sums`."""
-    columns = ", ".join(f"{name} integer not null" for name in SUMS)
+    columns = ", ".join(f"{name} integer not null" for name in FIRST_COLUMNS)
     db.execute(
         f"create table sums (run integer not null, step integer not null, member text not null, {columns},"
         " primary key (run, step, member)) without rowid"
     )
-    db.execute(f"insert into sums (run, step, member, {COLUMNS}) {WHOLE} {GROUPS}")
+    db.execute(FIRST_SUMS)
 
 
 def queued_shards(db: sqlite3.Connection) -> None:
@@ -314,6 +316,51 @@ def unplaced_attempts(db: sqlite3.Connection) -> None:
     db.execute("alter table attempts add column unplaced integer not null default 0")
 
 
+FIRST_SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
+FIRST_HEAD = "run, batch, position, step, state, reply, reasons, member, cost, calls, key, answerer, body_crc"
+_WITH_CRC = (
+    "attempts", "claims", "judging", "steps", "batches", "cascades", "beats", "waits", "prompts",
+    "attached", "orders", "submissions", "sharers", "divisions", "ranges", "store",
+)  # fmt: skip
+
+
+def reseal(db: Database) -> None:
+    """Runs, and outcomes by a parent: their checksum was not of all columns. One that is damaged stays so.
+    Sums that are added to."""
+    of = checksum.of
+    columns = f"no, crc, {', '.join(FIRST_SUMMED)}"
+    for no, crc, *row in db.execute(f"select {columns} from runs where crc is not null").fetchall():
+        if crc == of(*row):
+            checksum.sum_up_run(db, no)
+    seal = "update outcomes set crc = ? where run = ? and batch = ? and position = ? and step = ?"
+    rows = db.execute(f"select crc, {FIRST_HEAD} from outcomes where by_parent = 1").fetchall()
+    for crc, *row in rows:
+        if crc == of(*row):
+            db.execute(seal, (of(*row, 1), *row[:4]))
+    db.execute(f"update sums set checked = {CHECKED}")
+    for member, month, settled, reserved in db.execute(
+        "select member, month, settled, reserved from spending"
+    ).fetchall():
+        checked = of(member, month) + 3 * settled + 5 * reserved
+        seal = "update spending set checked = ? where member = ? and month = ?"
+        db.execute(seal, (checked, member, month))
+    for *key, calls in db.execute("select run, step, member, calls from unplaced").fetchall():
+        seal = "update unplaced set checked = ? where run = ? and step = ? and member = ?"
+        db.execute(seal, (of(*key) + calls, *key))
+    db.execute("delete from log")  # it had no checksums; followers read the tables again
+
+
+def checksums_of_all(db: sqlite3.Connection) -> None:
+    """Of what is counted and decided upon. Rows that are there already have none, but for those that are
+    sums. The store's own name is sealed when it is first opened to write."""
+    for table in _WITH_CRC:
+        db.execute(f"alter table {table} add column crc integer")
+    db.execute("alter table attempts add column end_crc integer")
+    for table in ("sums", "spending", "unplaced"):
+        db.execute(f"alter table {table} add column checked integer")
+    reseal(db)
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -341,4 +388,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     submissions,
     shares_of_runs,
     unplaced_attempts,
+    checksums_of_all,
 ]

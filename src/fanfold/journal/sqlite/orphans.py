@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanfold.journal.facts import UNSENT, AdoptAttempts, LoseAttempts
-from fanfold.journal.sqlite import budgets, bulk, sums
+from fanfold.journal.sqlite import budgets, bulk, sealing, sums
 from fanfold.journal.sqlite.bulk import Database
 
 
@@ -19,11 +19,12 @@ def lose(db: Database, facts: list[LoseAttempts]) -> list[None]:
             _refund(db, unsent, fact.at)
         lost = [no for no, _, submission in rows if submission == 0 and no in all_lost]
         budgets.lose(db, lost)
-        db.executemany(
-            "update attempts set state = 'in_doubt', bound = 1, ended = ?,"
-            " error = 'the process died', lost = 'died' where no = ? and state = 'started'",
-            [(fact.at, number) for number in lost],
-        )
+        with sealing.changing(db, lost):
+            db.executemany(
+                "update attempts set state = 'in_doubt', bound = 1, ended = ?,"
+                " error = 'the process died', lost = 'died' where no = ? and state = 'started'",
+                [(fact.at, number) for number in lost],
+            )
         sums.add(db, numbers)
     return [None] * len(facts)
 
@@ -34,11 +35,12 @@ def _refund(db: Database, numbers: tuple[int, ...], at: float) -> None:
     mine = [no for (no,) in bulk.among(db, started, numbers)]
     budgets.release(db, mine)
     for number in mine:
-        db.execute(
-            "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?, error = ?,"
-            " lost = 'unsent' where no = ?",
-            (at, UNSENT, number),
-        )
+        with sealing.changing(db, [number]):
+            db.execute(
+                "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?, error = ?,"
+                " lost = 'unsent' where no = ?",
+                (at, UNSENT, number),
+            )
         not_repeated(db, number)
         db.execute("delete from claims where attempt = ?", (number,))
 
@@ -46,14 +48,17 @@ def _refund(db: Database, numbers: tuple[int, ...], at: float) -> None:
 def not_repeated(db: Database, number: int) -> None:
     """It would have repeated attempts in doubt, but was not sent. They wait for another that does,
     which is then counted as the one."""
-    db.execute(
-        "update attempts set again = 0 where no in (select other.attempt from claims own"
+    rows = db.execute(
+        "select other.attempt from claims own"
         " join claims other on other.key = own.key join attempts a on a.no = other.attempt"
         " where own.attempt = ? and other.attempt < ? and a.state = 'in_doubt'"
-        " order by other.attempt desc limit (select repeats from attempts where no = ?))",
+        " order by other.attempt desc limit (select repeats from attempts where no = ?)",
         (number, number, number),
-    )
-    db.execute("update attempts set repeats = 0, repeated = 0 where no = ?", (number,))
+    ).fetchall()
+    waiting = {no for (no,) in rows}
+    with sealing.changing(db, {*waiting, number}):
+        bulk.among(db, "update attempts set again = 0 where no in ({})", waiting)
+        db.execute("update attempts set repeats = 0, repeated = 0 where no = ?", (number,))
 
 
 def adopt(db: Database, facts: list[AdoptAttempts]) -> list[tuple[int, ...]]:
@@ -68,13 +73,14 @@ def _adopted(db: Database, fact: AdoptAttempts) -> tuple[int, ...]:
     taken = []
     for number in fact.attempts:
         budgets.regain(db, number)
-        changed = db.execute(
-            "update attempts set state = 'started', session = ?, ended = null, error = null,"
-            " bound = 0, lost = '' where no = ? and run = ?"
-            " and ((state = 'in_doubt' and again = 0)"
-            " or (state = 'started' and submission <> 0 and session <> ?))",
-            (fact.session, number, fact.run, fact.session),
-        ).rowcount
+        with sealing.changing(db, [number]):
+            changed = db.execute(
+                "update attempts set state = 'started', session = ?, ended = null, error = null,"
+                " bound = 0, lost = '' where no = ? and run = ?"
+                " and ((state = 'in_doubt' and again = 0)"
+                " or (state = 'started' and submission <> 0 and session <> ?))",
+                (fact.session, number, fact.run, fact.session),
+            ).rowcount
         if changed:
             taken.append(number)
     return tuple(taken)

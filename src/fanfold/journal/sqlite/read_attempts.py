@@ -5,11 +5,12 @@ Added up by the store itself, so that a million calls stay a few rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
+from fanfold.errors import StoreError
 from fanfold.journal.answers import (
     AttemptRecord,
     BinnedCalls,
@@ -77,21 +78,32 @@ class AttemptRows:
     """A call of a function leaves no attempt, so it is not here."""
 
     _execute: Ask
+    _verify: Callable[..., None]
+    _damaged_attempts: Callable[[Sequence[int]], set[int]]
+
+    def _check_attempts(self, numbers: Sequence[int]) -> None:
+        if self._damaged_attempts(numbers):
+            raise StoreError("the store: the record of an attempt is damaged; restore a copy")
 
     # ── attempts ──
 
     def open_attempts(self) -> list[tuple[int, str]]:
         """Attempts in progress, with their session, of all processes; not those that a service has."""
-        return self._execute(
-            "select distinct a.no, a.session from claims c join attempts a on a.no = c.attempt"
-            " where a.state = 'started' and a.submission = 0"
+        rows = self._execute(
+            "select distinct a.no, a.session, a.state = 'started' and a.submission = 0"
+            " from claims c join attempts a on a.no = c.attempt"
         ).fetchall()
+        self._verify(0)
+        self._check_attempts([no for no, _, _ in rows])
+        return sorted((no, session) for no, session, open in rows if open)
 
     def attempt_state(self, number: int) -> str:
+        self._check_attempts([number])
         row = self._execute("select state from attempts where no = ?", (number,)).fetchone()
         return "error" if row is None else str(row[0])
 
     def session_of(self, number: int) -> str:
+        self._check_attempts([number])
         question = "select session from attempts where no = ? and state = 'started'"
         row = self._execute(question, (number,)).fetchone()
         return "" if row is None else str(row[0])
@@ -151,6 +163,7 @@ class AttemptRows:
         return [attempt_in(row) for row in rows]
 
     def attempts_by_number(self, numbers: Sequence[int]) -> Iterator[tuple[int, AttemptRecord]]:
+        self._check_attempts(numbers)
         rows = self._execute(
             f"select run, {ATTEMPT} from attempts where no in (select value from json_each(?))"
             " order by no",
@@ -228,6 +241,8 @@ class AttemptRows:
         return InBatches(*row)
 
     def submitted_before(self) -> list[str]:
+        for (run,) in self._execute("select distinct run from submissions").fetchall():
+            self._verify(run)
         rows = self._execute("select service from submissions where service <> ''")
         return [row[0] for row in rows]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from fanfold.journal.answers import (
     StepEnding,
 )
 from fanfold.journal.sqlite.attempts import key8
-from fanfold.journal.sqlite.checksum import sound
+from fanfold.journal.sqlite.checksum import of_results, sound
 from fanfold.journal.sqlite.read_runs import FINAL, LATER
 from fanfold.journal.sqlite.stored import (
     ATTEMPT,
@@ -45,6 +45,8 @@ PAGE = 200  # rows of replies in memory at once
 IDS_PAGE = 1000
 MOST = 10_000
 DAMAGED = "what was recorded for it is damaged"
+_ITEM_WIDTH = len(ITEM.split(", "))
+_EMPTY = digest(b"")  # is not kept
 _NO_REPLY = (None,) * REPLY_WIDTH
 _encode = msgspec.json.Encoder().encode
 _reasons = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -53,7 +55,7 @@ _messages = msgspec.json.Decoder(tuple[Message, ...]).decode
 _PASSED = (
     "select i.id, i.hash, i.crc, o.position, o.reply, o.reasons, o.member, o.cost, o.calls, o.key,"
     " o.answerer, o.crc, o.body_crc, o.body from outcomes o"
-    " join items i on i.run = o.run and i.batch = o.batch and i.position = o.position"
+    " left join items i on i.run = o.run and i.batch = o.batch and i.position = o.position"
     " where o.run = ? and o.batch = ? and o.position > ? and o.step = ? and o.state = 'passed'"
     " order by o.position limit ?"
 )
@@ -62,7 +64,7 @@ _REPLIES = (
     " where r.no in (select value from json_each(?))"
 )
 _BEHIND = (
-    f"select o.position, {ITEM} from outcomes o join items i"
+    f"select o.position, {ITEM} from outcomes o left join items i"
     " on i.run = o.run and i.batch = o.batch and i.position = o.position"
     " where o.run = ? and o.batch = ? and o.position > ? and o.step = ? and o.state = 'passed'"
     " order by o.position limit ?"
@@ -88,7 +90,9 @@ class ItemRows:
     """The planned items of a run and their replies, a page at a time where there may be a million."""
 
     _execute: Ask
+    _verify: Callable[..., None]
 
+    @of_results
     def parts(self, run: int, batch: int, step: int) -> Iterator[Part]:
         """What the question states is not read: each column of each row takes its time."""
         after = -1
@@ -98,7 +102,8 @@ class ItemRows:
             for id, hash, crc, position, *outcome in page:
                 reply = replies.get(outcome[0], _NO_REPLY)
                 good, value = value_of((run, batch, position, step, "passed", *outcome), reply)
-                if not good or not item_is_sound((run, batch, position, id, hash, crc)):
+                item = (run, batch, position, id, hash, crc)
+                if not good or id is None or not item_is_sound(item):
                     raise self._damaged(run, id, reply[1])
                 yield Part(id, position, value)
             if len(page) < PAGE:
@@ -120,8 +125,8 @@ class ItemRows:
 
     def endings(self, run: int, states: Sequence[State], limit: int = 1000) -> list[EndedItem]:
         rows = self._execute(
-            f"select i.id, {OUTCOME}, {REPLY}"
-            f" from ({FINAL}) o join items i on i.run = :run and i.batch = o.batch"
+            f"select {ITEM}, {OUTCOME}, {REPLY}"
+            f" from ({FINAL}) o left join items i on i.run = :run and i.batch = o.batch"
             " and i.position = o.position left join replies r on r.no = o.reply"
             " left join blobs b on b.hash = r.blob"
             " where o.state in (select value from json_each(:states))"
@@ -130,11 +135,13 @@ class ItemRows:
         )
         return [_ended(row) for row in rows]
 
+    @of_results
     def revised(self, run: int) -> int:
         chosen = "count(distinct o.batch || ' ' || o.position)"
         row = self._execute(REVISED.format(chosen), {"run": run}).fetchone()
         return int(row[0])
 
+    @of_results
     def revised_ids(self, run: int, limit: int) -> list[str]:
         first = "group by i.id order by min(o.batch), min(o.position) limit :limit"
         question = f"{REVISED.format('i.id')} {first}"
@@ -148,6 +155,7 @@ class ItemRows:
     ) -> dict[bytes, KnownReply]:
         """Trap: in a row that is damaged, the key or whom it serves may be what is. It is found by the first
         eight bytes of its key, and counts as the damaged reply to that one: else it would be paid again."""
+        self._verify(0)
         found: dict[bytes, KnownReply] = {}
         wanted = {key8(key): key for key in keys}
         rows = self._execute(
@@ -166,6 +174,7 @@ class ItemRows:
                 found[key] = one
         return found
 
+    @of_results
     def known_at(
         self, run: int, batch: int, step: int, positions: Iterable[int]
     ) -> dict[int, tuple[bytes, KnownReply]]:
@@ -182,10 +191,12 @@ class ItemRows:
 
     # ── which items are behind a result, and which are not ──
 
+    @of_results
     def items_behind(self, run: int, batch: int, step: int) -> Iterator[str]:
         for _, *item in self._paged(_BEHIND, run, batch, step):
             yield _id_of(item)
 
+    @of_results
     def items_missing(
         self, run: int, batch: int, step: int, first: int = 0, end: int | None = None
     ) -> Iterator[Missing]:
@@ -196,6 +207,7 @@ class ItemRows:
             why = _reasons(reasons) if reasons else ()
             yield Missing(_id_of(item), position, state, why, bool(by_parent))
 
+    @of_results
     def reasons(self, run: int, states: Sequence[State]) -> Iterator[tuple[str, tuple[str, ...]]]:
         given = {"run": run, "states": msgspec.json.encode(states).decode()}
         for id, reasons in self._execute(_REASONS, given):
@@ -213,14 +225,17 @@ class ItemRows:
 
     # ── by an id that somebody typed, or by position ──
 
+    @of_results
     def has_item(self, run: int, id: str) -> bool:
         question = "select 1 from items where run = ? and id = ? limit 1"
         return self._execute(question, (run, id)).fetchone() is not None
 
+    @of_results
     def item_ids(self, run: int) -> list[str]:
         question = "select id from items where run = ? order by batch, position limit ?"
         return [row[0] for row in self._execute(question, (run, MOST))]
 
+    @of_results
     def planned_items(self, run: int, batch: int, first: int, most: int) -> list[tuple[str, bytes]]:
         question = (
             "select id, hash from items where run = ? and batch = ? and position >= ?"
@@ -233,6 +248,7 @@ class ItemRows:
 
     # ── all about one of them ──
 
+    @of_results
     def find_items(self, run: int, id: str) -> list[PlannedItem]:
         rows = self._execute(
             "select i.id, i.batch, b.name, i.position, i.hash from items i join batches b"
@@ -260,6 +276,7 @@ class ItemRows:
         return [attempt_in(row) for row in rows]
 
     def replies_to(self, keys: Iterable[bytes]) -> dict[bytes, list[GivenReply]]:
+        self._verify(0)
         wanted, found = list(keys), dict[bytes, list[GivenReply]]()
         rows = self._execute(
             f"select {REPLY} from replies r left join blobs b on b.hash = r.blob"
@@ -267,7 +284,11 @@ class ItemRows:
             (msgspec.json.encode([key8(key) for key in wanted]).decode(),),
         )
         for row in rows:
-            if row[1] in wanted and (reply := reply_in(row)) is not None:
+            if (reply := reply_in(row)) is None:
+                raise StoreError(
+                    f"the store: the recorded reply of {row[3]} is damaged; restore a copy"
+                )
+            if row[1] in wanted:
                 found.setdefault(row[1], []).append(GivenReply(row[3], reply))
         return found
 
@@ -284,12 +305,17 @@ class ItemRows:
 
     def content(self, hash: bytes) -> bytes | None:
         row = self._execute("select data from blobs where hash = ?", (hash,)).fetchone()
-        return bytes(row[0]) if row is not None and digest(row[0]) == hash else None
+        named = "select 1 from attached where hash = ? limit 1"
+        gone = row is None and hash != _EMPTY and self._execute(named, (hash,)).fetchone()
+        if gone or (row is not None and digest(row[0]) != hash):
+            raise StoreError(f"the store: the content {hash.hex()} is damaged; restore a copy")
+        return None if row is None else bytes(row[0])
 
     def has_content(self, hash: bytes) -> bool:
         row = self._execute("select 1 from blobs where hash = ?", (hash,)).fetchone()
         return row is not None
 
+    @of_results
     def item_positions(self, run: int, id: str) -> list[tuple[int, int]]:
         rows = self._execute(
             "select batch, position from items where run = ? and id = ? order by batch, position",
@@ -299,7 +325,7 @@ class ItemRows:
 
 
 def _ended(row: Sequence[Any]) -> EndedItem:
-    id, outcome = row[0], row[1:-REPLY_WIDTH]
+    id, outcome = _id_of(row[:_ITEM_WIDTH]), row[_ITEM_WIDTH:-REPLY_WIDTH]
     state, reasons, member, cost = outcome[4], outcome[6], outcome[7], outcome[8]
     good, value = value_of(outcome, row[-REPLY_WIDTH:])
     why = _reasons(reasons) if reasons else ()
@@ -320,6 +346,6 @@ def _ending(outcome: Any, row: Any) -> StepEnding:
 
 
 def _id_of(item: Sequence[Any]) -> str:
-    if not item_is_sound(item):
+    if item[3] is None or not item_is_sound(item):
         raise StoreError(f"the store: item {item[3]!a} is damaged; run the plan again")
     return str(item[3])

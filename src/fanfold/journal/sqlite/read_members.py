@@ -9,7 +9,7 @@ of the others took on average. Replies of earlier runs are not counted: they cos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil
 from statistics import fmean, median, variance
 from typing import Any
@@ -20,7 +20,10 @@ from fanfold.errors import StoreError
 from fanfold.journal.answers import AnsweredItems, CallHistory, MonthUse
 from fanfold.journal.decide import month_bounds
 from fanfold.journal.sqlite.budgets import ADD_UP
-from fanfold.journal.sqlite.checksum import sound
+from fanfold.journal.sqlite.checksum import of_results, sound
+from fanfold.journal.sqlite.read_tables import TABLES
+from fanfold.journal.sqlite.sealing import spending_holds
+from fanfold.journal.sqlite.stored import RUN, run_in
 from fanfold.journal.sqlite.trouble import Ask
 from fanfold.price import FREE, Price, cost, dollars
 from fanfold.work.member import MemberStats
@@ -32,7 +35,7 @@ NEWEST = 1000
 LOOKED_AT = 100_000  # attempts that are searched, counted back from the newest
 
 _OF_MEMBER = (
-    "select a.run, a.step, a.state, a.ids, a.cost, a.input + a.cache_read + a.cache_write,"
+    "select a.no, a.run, a.step, a.state, a.ids, a.cost, a.input + a.cache_read + a.cache_write,"
     " a.output, a.took from attempts a"
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
@@ -42,7 +45,7 @@ _OF_MEMBER = (
     " order by a.no desc limit :newest"
 )
 _TIMES = (
-    "select a.took from attempts a"
+    "select a.no, a.took from attempts a"
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
     " and a.member = :member and a.answerer = :answerer and s.name = :step"
@@ -82,6 +85,8 @@ _TAKEN = (
 @sound
 class MemberRows:
     _execute: Ask
+    _damaged_attempts: Callable[[Sequence[int]], set[int]]
+    _check_attempts: Callable[[Sequence[int]], None]
 
     def call_history(self, member: str, answerer: str, step: str) -> CallHistory | None:
         return self._history(member, answerer, step) or self._history(member, answerer, None)
@@ -109,13 +114,19 @@ class MemberRows:
         """
         given = {"member": member, "answerer": answerer, "step": step, "newest": NEWEST,
                  "searched": LOOKED_AT}  # fmt: skip
-        return [seconds for (seconds,) in reversed(self._execute(_TIMES, given).fetchall())]
+        return [seconds for (seconds,) in reversed(self._of_attempts(_TIMES, given))]
 
     def _calls(self, member: str, answerer: str, step: str | None) -> list[Any]:
         given = {"member": member, "answerer": answerer, "step": step, "newest": NEWEST,
                  "searched": LOOKED_AT}  # fmt: skip
-        found: list[Any] = self._execute(_OF_MEMBER, given).fetchall()
-        return found
+        return self._of_attempts(_OF_MEMBER, given)
+
+    def _of_attempts(self, question: str, given: dict[str, Any]) -> list[Any]:
+        """What it says of attempts, of any run, behind their numbers. Estimates are made of those that are
+        sound."""
+        rows = self._execute(question, given).fetchall()
+        damaged = self._damaged_attempts([no for no, *_ in rows])
+        return [row[1:] for row in rows if row[0] not in damaged]
 
     def _history(self, member: str, answerer: str, step: str | None) -> CallHistory | None:
         rows = self._calls(member, answerer, step)
@@ -136,16 +147,22 @@ class MemberRows:
 
     def month_uses(self, month: str) -> dict[str, MonthUse]:
         rows = self._execute(
-            "select member, settled, reserved from spending where month = ? order by member",
-            (month,),
-        )
-        return {member: MonthUse(settled, reserved) for member, settled, reserved in rows}
+            f"select {TABLES['spending'].columns} from spending order by member"
+        ).fetchall()
+        if not all(map(spending_holds, rows)):
+            raise StoreError("the store: what a member spent in a month is damaged; restore a copy")
+        return {row[0]: MonthUse(row[2], row[3]) for row in rows if row[1] == month}
 
     def month_use(self, member: str, month: str) -> MonthUse:
+        """All runs say which attempts need not be looked at."""
+        self._check_attempts([])
+        for row in self._execute(f"select {RUN} from runs"):
+            run_in(row)
         first, after = month_bounds(month)
         given = {"member": member, "first": first, "after": after}
         return MonthUse(*self._execute(ADD_UP, given).fetchone())
 
+    @of_results
     def savings(self, run: int) -> tuple[Saving, ...]:
         found = []
         for step, name, members, price in self._execute(_CASCADES, (run,)).fetchall():
@@ -157,6 +174,7 @@ class MemberRows:
 
     # ── who answered, for members whose calls have no attempts of their own ──
 
+    @of_results
     def answered_items(self, run: int) -> dict[tuple[int, str], AnsweredItems]:
         """Who answered is on record twice, with the outcome and with its reply: of a row that is damaged
         they say different things, or it is not found."""
@@ -185,6 +203,7 @@ class MemberRows:
         found: list[tuple[int, str, int]] = self._execute(question, (run,)).fetchall()
         return found
 
+    @of_results
     def free_calls(self, run: int) -> dict[int, int]:
         rows = self._execute(
             "select step, sum(calls) from outcomes where run = ? and body is not null group by step",

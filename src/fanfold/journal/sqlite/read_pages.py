@@ -6,13 +6,14 @@ Each answers for a run of a million items in a fraction of a second.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from fanfold.journal.answers import ItemFilter, ListedItem
 from fanfold.journal.costs import DaySpending, ReplyCosts
-from fanfold.journal.sqlite.checksum import sound
+from fanfold.journal.sqlite.checksum import of_results, sound
 from fanfold.journal.sqlite.trouble import Ask
 from fanfold.work.outcome import State
 
@@ -68,7 +69,9 @@ _REPLY_COSTS = (
 @sound
 class PageRows:
     _execute: Ask
+    _verify: Callable[..., None]
 
+    @of_results
     def list_items(self, run: int, wanted: ItemFilter) -> list[ListedItem]:
         rare = wanted.state not in ("", "pending", "passed")
         side, order = ("<", "desc") if wanted.before else (">", "asc")
@@ -101,6 +104,7 @@ class PageRows:
                     return no, first - 1
         return batch, position
 
+    @of_results
     def step_tally(self, run: int) -> dict[tuple[int, State], int]:
         """Those that passed are the most, as a rule, and are what is left of all: sorting a million of
         them by state takes three times as long as counting them."""
@@ -119,8 +123,12 @@ class PageRows:
         return [(at, cost, calls) for at, cost, calls in self._execute(_COSTS, given)]
 
     def spending(self, start: float) -> list[DaySpending]:
+        since = "select no from runs where ended is null or ended >= ?"
+        for (run,) in self._execute(since, (start,)).fetchall():
+            self._verify(run)
         return [DaySpending(*row) for row in self._execute(_SPENDING, {"start": start})]
 
+    @of_results
     def reply_costs(self, run: int) -> ReplyCosts:
         return ReplyCosts(*self._execute(_REPLY_COSTS, (run,)).fetchone())
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from fanfold.journal.answers import MemberTotal, OrderRecord, StepOutcome
 from fanfold.journal.facts import NoteWaits, OrderState, RunRecord
-from fanfold.journal.sqlite.checksum import sound
+from fanfold.journal.sqlite.checksum import of_results, sound
 from fanfold.journal.sqlite.stored import HEAD, RUN, head_is_sound, listed_run, run_in
 from fanfold.journal.sqlite.trouble import Ask
 from fanfold.work.ask import Usage
@@ -71,6 +71,7 @@ class RunRows:
     """The runs of a store. `runs` are numbers of runs."""
 
     _execute: Ask
+    _verify: Callable[..., None]
 
     # ── runs ──
 
@@ -87,21 +88,25 @@ class RunRows:
 
     def find(self, name_or_id: str) -> RunRecord | None:
         row = self._execute(
-            f"select {RUN} from runs where (id = ?1 or name = ?1) and {_THERE}"
+            f"select {RUN} from runs where (id || '' = ?1 or name || '' = ?1) and {_THERE}"
             " order by id = ?1 desc, no desc",
             (name_or_id,),
-        ).fetchone()
+        ).fetchone()  # an index over names has no checksums, so none is used
         if row is None and len(name_or_id) >= 4:
             found = self._execute(
-                f"select {RUN} from runs where id >= ?1 and id < ?1 || '~' and {_THERE}",
+                f"select {RUN} from runs where id || '' >= ?1 and id || '' < ?1 || '~' and {_THERE}",
                 (name_or_id,),
             ).fetchall()
             row = found[0] if len(found) == 1 else None
-        return None if row is None else run_in(row)
+        return None if row is None else self._found(run_in(row))
+
+    def _found(self, run: RunRecord) -> RunRecord:
+        self._verify(run.no)
+        return run
 
     def names(self) -> list[str]:
-        rows = self._execute(f"select distinct name from runs where {_THERE} order by name")
-        return [row[0] for row in rows]
+        rows = self._execute(f"select name from runs where {_THERE} order by no")
+        return sorted({row[0] for row in rows})
 
     def step_names(self, run: int) -> list[str]:
         rows = self._execute("select name from steps where run = ? order by no", (run,))
@@ -123,6 +128,7 @@ class RunRows:
         )
         return {name: (no, fingerprint, size) for name, no, fingerprint, size in rows}
 
+    @of_results
     def duplicate(self, run: int, batch: int) -> tuple[str, int, int] | None:
         row: tuple[str, int, int] | None = self._execute(
             "select id, min(position), max(position) from items where run = ? and batch = ?"
@@ -131,6 +137,7 @@ class RunRows:
         ).fetchone()
         return row
 
+    @of_results
     def tally(self, run: int) -> dict[State, int]:
         counts: dict[State, int] = dict.fromkeys(STATES, 0)
         for state, many in self._execute(_LEFT, {"run": run}).fetchall():
@@ -144,8 +151,8 @@ class RunRows:
     def settled(self, run: int, batch: int, step: int, size: int) -> bytearray:
         done = bytearray(size)
         rows = self._execute(
-            f"select {HEAD.format('')}, crc, body_crc from outcomes where run = ? and batch = ?"
-            " and step = ? and state in ('passed', 'skipped', 'kicked')",
+            f"select {HEAD.format('')}, crc, body_crc, null, by_parent from outcomes"
+            " where run = ? and batch = ? and step = ? and state in ('passed', 'skipped', 'kicked')",
             (run, batch, step),
         )
         codes = {state: code for code, state in enumerate(STATES, 1)}
@@ -199,16 +206,23 @@ class RunRows:
         return span
 
     def member_totals(self, runs: Iterable[int]) -> list[MemberTotal]:
-        rows = self._execute(_TOTALS, {"runs": _list(runs)})
+        rows = self._execute(_TOTALS, {"runs": self._verified(runs)})
         return [
             MemberTotal(run, step, member, calls, cost, Usage(i, o, cr, cw), *rest)
             for run, step, member, calls, cost, i, o, cr, cw, *rest in rows
         ]
 
     def attempts_to_show(self, runs: Iterable[int], most: int) -> list[int]:
-        rows = self._execute(_CHOSEN, {"runs": _list(runs), "most": most})
+        rows = self._execute(_CHOSEN, {"runs": self._verified(runs), "most": most})
         return [row[0] for row in rows]
 
+    def _verified(self, runs: Iterable[int]) -> str:
+        numbers = list(runs)
+        for run in numbers:
+            self._verify(run)
+        return _list(numbers)
+
+    @of_results
     def step_outcomes(self, run: int, ids: Iterable[str]) -> dict[tuple[int, str], StepOutcome]:
         rows = self._execute(_OUTCOMES, (run, _list(ids)))
         return {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fanfold.journal.sqlite.sums import COLUMNS as SUM_COLUMNS
+from fanfold.journal.sqlite.sums import GROUPS, SUMS, WHOLE
 from fanfold.journal.sqlite.trouble import Ask
 
 PAGE = 500
@@ -29,18 +30,18 @@ TABLES = {
     "attempts": TableColumns(
         "no, run, step, session, member, answerer, state, ids, reserved, tokens, cost, input, output,"
         " cache_read, cache_write, started, ended, error, why, repeats, repeated, again, unusable, bound,"
-        " took, hedge_of, lost, queue, shared, saved, shard, submission, unplaced", 1,
+        " took, hedge_of, lost, queue, shared, saved, shard, submission, unplaced, crc, end_crc", 1,
     ),
     "sums": TableColumns(f"run, step, member, {SUM_COLUMNS}", 3),
-    "claims": TableColumns("key, answerer, attempt", 3),
-    "spending": TableColumns("member, month, settled, reserved", 2),
+    "claims": TableColumns("key, answerer, attempt, crc", 3),
+    "spending": TableColumns("member, month, settled, reserved, checked", 2),
     "outcomes": TableColumns(
         "run, batch, position, step, state, reply, reasons, member, cost, calls, key, answerer, body,"
         " crc, body_crc, by_parent", 4,
     ),
-    "unplaced": TableColumns("run, step, member, calls", 3),
+    "unplaced": TableColumns("run, step, member, calls, checked", 3),
     "cascades": TableColumns("run, step, members, price", 2),
-    "judging": TableColumns("run, key, session", 3),
+    "judging": TableColumns("run, key, session, crc", 3),
     "beats": TableColumns("run, active", 1),
     "waits": TableColumns("run, at, waits", 1),
     "prompts": TableColumns("no, run, step, id, member, key, messages", 1),
@@ -77,6 +78,24 @@ REFERENCES = (
 """Rows of the first name rows of the second: where they do not find them."""
 
 
+_OF_ALL = f"{WHOLE} {GROUPS}"
+_OF_RUN = f"{WHOLE} and run = ?1 and no >= (select first_attempt from runs where no = ?1) {GROUPS}"
+_RECORDED = f"select run, step, member, {SUM_COLUMNS} from sums"
+
+
+def wrong_sums(ask: Ask, run: int | None = None) -> list[tuple[int, int, str]]:
+    """Run, step and member whose sums are not what the attempts add up to; of one run, or of all."""
+    given = () if run is None else (run,)
+    real = {row[:3]: row[3:] for row in map(tuple, ask(_OF_RUN if given else _OF_ALL, given))}
+    which = " where run = ?" if given else ""
+    told = {row[:3]: row[3:] for row in map(tuple, ask(_RECORDED + which, given))}
+    nothing = (0,) * (len(SUMS) - 1)
+    return [
+        key for key in {**real, **told}
+        if tuple(map(int, real.get(key, nothing)[: len(nothing)])) != told.get(key, nothing)[: len(nothing)]
+    ]  # fmt: skip
+
+
 class TableRows:
     _execute: Ask
     flaws: Callable[[], list[str]]
@@ -92,6 +111,9 @@ class TableRows:
             )
             if many := int(self._execute(question).fetchone()[0]):
                 yield table, many, other
+
+    def wrong_sums(self) -> list[tuple[int, int, str]]:
+        return wrong_sums(self._execute)
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         columns, width = TABLES[table]

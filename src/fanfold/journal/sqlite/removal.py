@@ -6,7 +6,7 @@ import msgspec
 
 from fanfold.journal.answers import RemovedReplies
 from fanfold.journal.facts import RemoveRuns
-from fanfold.journal.sqlite import checksum, shares
+from fanfold.journal.sqlite import bulk, checksum, sealing, shares
 from fanfold.journal.sqlite.bulk import Database
 
 _encode = msgspec.json.Encoder().encode
@@ -22,10 +22,11 @@ _ROWS = (
     " result = null, session = '' where no in (select value from json_each(?))"
 )
 _ATTEMPTS = (
-    "update attempts set ids = cast('[]' as blob), error = null"
+    "select no from attempts"
     " where run in (select value from json_each(?1)) and no >= (select min(first_attempt) from runs"
     " where no in (select value from json_each(?1)))"
 )
+_FORGET = "update attempts set ids = cast('[]' as blob), error = null where no in ({})"
 _THEIRS = "run in (select value from json_each(?1))"
 _OWN = f"{_THEIRS} and private = 1"
 _UNUSED = f"{_THEIRS} and no not in (select reply from outcomes where reply is not null)"
@@ -50,7 +51,10 @@ def _remove(db: Database, fact: RemoveRuns) -> RemovedReplies | None:
     db.execute(_ROWS, runs)
     for table in TABLES:
         db.execute(f"delete from {table} where {_THEIRS}", runs)
-    db.execute(_ATTEMPTS, runs)
+    attempts = [no for (no,) in db.execute(_ATTEMPTS, runs).fetchall()]
+    sound = sealing.sound_among(db, attempts)  # one that is damaged stays so
+    bulk.among(db, _FORGET, attempts)
+    sealing.seal(db, sound)
     db.execute("delete from log")  # it names items and errors; followers read the tables again
     which = f"({_OWN} or {_UNUSED})" if fact.replies else f"({_OWN})"
     removed = db.execute(f"{_EMPTY} where {which} and {_LAST} and key <> x''", runs).rowcount

@@ -130,14 +130,16 @@ def _drop_outcomes(db: Database, f: ReopenRun) -> None:
 
 def _end_the_rest(db: Database, f: CloseRun) -> None:
     """Every planned item has an outcome: those that did not leave the flow get one now."""
+    assert f.rest is not None
+    reasons = _encode([f.reason or f.status]).decode()
     db.execute(
-        "insert into outcomes (run, batch, position, step, state, reasons, cost, calls)"
-        " select i.run, i.batch, i.position, b.last_step, ?, ?, 0, 0 from items i"
+        "insert into outcomes (run, batch, position, step, state, reasons, cost, calls, crc)"
+        f" select i.run, i.batch, i.position, b.last_step, ?, ?, 0, 0, ? + {checksum.PLACE} from items i"
         " join batches b on b.run = i.run and b.no = i.batch"
         " where i.run = ? and not exists (select 1 from outcomes o where o.run = i.run"
         " and o.batch = i.batch and o.position = i.position"
         " and (o.step = b.last_step or o.state <> 'passed'))",
-        (f.rest, _encode([f.reason or f.status]).decode(), f.run),
+        (f.rest, reasons, checksum.of_rest(f.run, f.rest, reasons), f.run),
     )
 
 
@@ -272,7 +274,8 @@ def _declare_cascade(db: Database, facts: list[DeclareCascade]) -> list[None]:
 
 def _begin_judging(db: Database, facts: list[BeginJudging]) -> list[None]:
     rows = [(fact.run, key, fact.session) for fact in facts for key in dict.fromkeys(fact.keys)]
-    bulk.put(db, "insert into judging (run, key, session)", rows, "on conflict do nothing")
+    sealed = [(*row, checksum.of(*row)) for row in rows]
+    bulk.put(db, "insert into judging (run, key, session, crc)", sealed, "on conflict do nothing")
     return [None] * len(facts)
 
 

@@ -21,6 +21,7 @@ from fanfold.journal.sqlite.read_pages import PageRows
 from fanfold.journal.sqlite.read_runs import RunRows
 from fanfold.journal.sqlite.read_tables import TableRows
 from fanfold.journal.sqlite.shares import ShareRows
+from fanfold.journal.sqlite.verified import CheckedStatements
 from fanfold.journal.sqlite.writer import Hook, Writer
 
 PLAN_CHUNK = 1000
@@ -37,6 +38,7 @@ class Reader(
     def move(self, statements: ReadConnection) -> None:
         """The store is somewhere else from now on."""
         self._execute, self.flaws = statements.execute, statements.flaws
+        self._verify, self._damaged_attempts = statements.verify, statements.damaged_attempts
 
 
 class JournalStore(Following):
@@ -165,7 +167,7 @@ class SqliteView(Following):
     def __init__(self, folder: Path) -> None:
         home = StoreFolder(folder)
         self._reading = home.look()
-        self.read: Reader = Reader(home.statements(self._reading))
+        self.read: Reader = Reader(CheckedStatements(self._reading, home.file, results=True))
         self.warnings = home.lacking(self._reading)
         self.place, self.files, self.sessions = str(folder), folder, home.sessions
         self.sent = home.sent

@@ -11,7 +11,7 @@ from fanfold.errors import StoreError
 from fanfold.journal.answers import AttemptRecord, KnownReply
 from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.journal.sqlite import checksum
-from fanfold.journal.sqlite.attempts import reply_crc
+from fanfold.journal.sqlite.attempts import TIMED, reply_crc
 from fanfold.journal.sqlite.checksum import SUMMED
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.item import digest
@@ -22,19 +22,17 @@ HEAD = (
 )
 """The columns of an outcome but for the body of its reply."""
 OUTCOME = HEAD.format("o.") + ", o.crc, o.body_crc, o.body, o.by_parent"
-REPLY = (
-    "r.no, r.key, r.answerer, r.member, r.run, r.private, r.cost, r.reply, r.blob, r.crc, b.data"
-)
+REPLY = "r.no, r.key, r.answerer, r.member, r.run, r.private, r.cost, r.at, r.reply, r.blob, r.crc, b.data"
 ITEM = "i.run, i.batch, i.position, i.id, i.hash, i.crc"
 RUN = (
     "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"
-    " parent, cause, tags, crc"
+    " first_attempt, parent, cause, tags, crc"
 )
 ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
     " ended, error, why, repeats, again, unusable, bound, took, hedge_of, lost"
 )
-REPLY_WIDTH = 11
+REPLY_WIDTH = 12
 
 _TRIED = (
     "select a.step, e.value as id, count(*) as tries,"
@@ -58,16 +56,17 @@ _decode = msgspec.json.Decoder(Reply).decode
 
 def reply_is_sound(row: Sequence[Any]) -> bool:
     """Of the columns REPLY; not what is kept by its hash."""
-    body, blob, crc = row[7:10]
+    at, body, blob, crc = row[7:11]
     try:
-        return crc is None or crc == reply_crc(tuple(row[:7]), body, blob)
+        timed = at if crc is None or crc >= TIMED else None
+        return crc is None or crc == reply_crc(tuple(row[:7]), body, blob, timed)
     except (TypeError, ValueError):  # a column is not even of its type
         return False
 
 
 def reply_in(row: Sequence[Any]) -> Reply | None:
     """Of the columns REPLY. None: it is damaged, or missing."""
-    body, blob, _, data = row[7:]
+    body, blob, _, data = row[8:]
     try:
         if not reply_is_sound(row):
             return None
@@ -90,8 +89,8 @@ def kept_in(body: Any, body_crc: int | None) -> Reply | None:
 
 
 def head_is_sound(row: Sequence[Any]) -> bool:
-    """Of the columns HEAD, crc and body_crc, and perhaps more."""
-    return row[12] is None or row[12] == checksum.of(*row[:12], row[13])
+    """Of the columns HEAD, crc and body_crc; of all of OUTCOME where it may be by a parent."""
+    return checksum.outcome_holds(row[12], row[:12], row[13], row[15] if len(row) > 15 else 0)
 
 
 def item_is_sound(row: Sequence[Any]) -> bool:
@@ -113,7 +112,8 @@ def value_of(outcome: Sequence[Any], reply: Sequence[Any]) -> tuple[bool, Any]:
 def known_in(row: int, answerer: str, member: str, key: bytes, reply: Reply | None) -> KnownReply:
     if reply is not None:
         return KnownReply(row, answerer, member, reply)
-    damage = f"the recorded reply of {member} (key {key.hex()}) is damaged"
+    named = f" (key {key.hex()})" if isinstance(key, bytes) else ""
+    damage = f"the recorded reply of {member}{named} is damaged"
     return KnownReply(row, answerer, member, Reply(), f"{damage}; resume with --retry-in-doubt")
 
 

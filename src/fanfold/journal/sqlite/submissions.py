@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanfold.journal.sqlite import bulk
+from fanfold.journal.sqlite import bulk, sealing
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.submissions import NoteSubmission, SubmitBatch
 
@@ -20,7 +20,8 @@ def submit(db: Database, facts: list[SubmitBatch]) -> list[int]:
         )
         rows = [(attempt, number) for attempt in f.attempts]
         put = "update attempts set submission = v.column2 from ("
-        bulk.put(db, put, rows, ") as v where attempts.no = v.column1")
+        with sealing.changing(db, f.attempts):
+            bulk.put(db, put, rows, ") as v where attempts.no = v.column1")
         numbers.append(number)
     return numbers
 
@@ -34,5 +35,8 @@ def note(db: Database, facts: list[NoteSubmission]) -> list[None]:
             (f.state, f.at, bool(f.service), f.service, f.submission),
         )
         if f.state == "unsent":
-            db.execute("update attempts set submission = 0 where submission = ?", (f.submission,))
+            inside = "select no from attempts where submission = ? and submission <> 0"
+            numbers = [no for (no,) in db.execute(inside, (f.submission,)).fetchall()]
+            with sealing.changing(db, numbers):
+                bulk.among(db, "update attempts set submission = 0 where no in ({})", numbers)
     return [None] * len(facts)

@@ -3,13 +3,13 @@ calls it made. They are kept in the transaction that changes the attempts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from fanfold.journal.facts import StartAttempt
 from fanfold.journal.sqlite import bulk
 from fanfold.journal.sqlite.bulk import Database
 
-SUMS = {
+_AMOUNTS = {
     "calls": "count(*)", "cost": "sum(cost)", "input": "sum(input)", "output": "sum(output)",
     "cache_read": "sum(cache_read)", "cache_write": "sum(cache_write)", "tokens": "sum(tokens)",
     "errors": "count(*) filter (where state = 'error')",
@@ -24,16 +24,38 @@ SUMS = {
     "reserved": "sum(iif(state = 'started', cost, 0))",
     "doubtful": "sum(iif(state = 'in_doubt', cost, 0))",
 }  # fmt: skip
-"""The columns of the table, each with what it is of the attempts that were sent. Trap: a change here
-needs a migration that makes the table anew."""
+_PRIMES = (
+    3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83
+)  # fmt: skip
+_WEIGHTS = dict(zip(_AMOUNTS, _PRIMES, strict=True))
+SUMS = _AMOUNTS | {
+    "checked": " + ".join(f"{_WEIGHTS[name]} * {amount}" for name, amount in _AMOUNTS.items())
+}
+"""The columns of the table, each with what it is of the attempts that were sent. `checked` is the checksum
+of the others, each times its weight: it is added up as they are, so that no row is read to be sealed, and
+one that is damaged stays so. Trap: a change here needs a migration that makes the table anew."""
 COLUMNS = ", ".join(SUMS)
-WHOLE = f"select run, step, member, {', '.join(SUMS.values())} from attempts where lost <> 'unsent'"
+_OF_SENT = "from attempts where lost <> 'unsent'"
+WHOLE = f"select run, step, member, {', '.join(SUMS.values())} {_OF_SENT}"
 GROUPS = "group by run, step, member"
+_WEIGHED = tuple(_WEIGHTS.values())
+CHECKED = " + ".join(f"{weight} * {name}" for name, weight in _WEIGHTS.items())
+FIRST_COLUMNS = tuple(_AMOUNTS)
+"""Those that the table had before there was a checksum."""
+FIRST_SUMS = (
+    f"insert into sums (run, step, member, {', '.join(_AMOUNTS)})"
+    f" select run, step, member, {', '.join(_AMOUNTS.values())} {_OF_SENT} {GROUPS}"
+)
 _SENT = "where lost <> 'unsent' and no in ({})"
 _TO_SUMS = f"insert into sums (run, step, member, {COLUMNS})"
 _MORE = "on conflict (run, step, member) do update set " + ", ".join(
     f"{name} = sums.{name} + excluded.{name}" for name in SUMS
 )
+
+
+def weighed(amounts: Sequence[int]) -> int:
+    """The checksum of a row, of all its amounts."""
+    return sum([weight * amount for weight, amount in zip(_WEIGHED, amounts, strict=True)])
 
 
 def _change(sign: str) -> str:
@@ -59,6 +81,8 @@ def start(db: Database, granted: Iterable[tuple[StartAttempt, tuple[int, int]]])
         of["hedged"] += fact.beside > 0
         of["repeats"] += repeats
         of["repeated"] += repeated
+    for of in sums.values():
+        of["checked"] = weighed(list(of.values())[:-1])
     bulk.put(db, _TO_SUMS, [(*key, *of.values()) for key, of in sums.items()], _MORE)
 
 
