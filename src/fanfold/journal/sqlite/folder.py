@@ -75,6 +75,7 @@ class StoreFolder(Commits):
         self.log = Log()
         self.marks = Marks(folder, "")
         self.was_displaced = self.saved_elsewhere = False
+        self._sealing: sqlite3.Connection | None = None
 
     def prepare(self) -> None:
         """Make what is missing, but only after what is there was found to be ours."""
@@ -122,10 +123,7 @@ class StoreFolder(Commits):
                 trouble = translate(error, self.file)
         raise trouble
 
-    def connect(
-        self, *, readonly: bool = False, wait: float = 60.0, sealed: bool = True
-    ) -> sqlite3.Connection:
-        """Not `sealed`: before there are tables."""
+    def connect(self, *, readonly: bool = False, wait: float = 60.0) -> sqlite3.Connection:
         with sqlite_errors(self.file):
             db = sqlite3.connect(
                 self.file, timeout=wait, isolation_level=None, check_same_thread=False,
@@ -137,9 +135,15 @@ class StoreFolder(Commits):
             db.execute("pragma temp_store = file")
             if readonly:
                 db.execute("pragma query_only = on")
-            elif sealed:
-                seal_by_triggers(db)
             return db
+
+    def commit(self, db: sqlite3.Connection, facts: list[Any], *, keep: bool = True) -> list[Any]:
+        """Its first commit makes a connection one that seals: triggers take longer than to connect."""
+        if db is not self._sealing:
+            with sqlite_errors(self.file):
+                seal_by_triggers(db)
+            self._sealing = db
+        return super().commit(db, facts, keep=keep)
 
     def disconnect(self, db: sqlite3.Connection) -> None:
         db.close()
@@ -197,8 +201,8 @@ class StoreFolder(Commits):
         """From here on this process writes. Returns what is missing; it is reported once."""
         lack = self.lacking(db)
         with sqlite_errors(self.file):
-            sealed = checksum.of(self.identity)
-            db.execute("update store set crc = ? where crc is null", (sealed,))
+            if db.execute("select crc from store").fetchone()[0] is None:
+                db.execute("update store set crc = ?", (checksum.of(self.identity),))
             if checksum.make_replies_found(db):
                 lack = (*lack, f"{self.file}: its index of replies was damaged, and was made anew")
         try:
@@ -353,7 +357,7 @@ class StoreFolder(Commits):
             db.close()
 
     def _migrate(self) -> None:
-        db = self.connect(sealed=False)
+        db = self.connect()
         try:
             if migrate(db):
                 db.execute("pragma wal_checkpoint(truncate)")

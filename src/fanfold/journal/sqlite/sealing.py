@@ -13,6 +13,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -153,9 +154,13 @@ def seal_by_triggers(db: sqlite3.Connection) -> None:
     """Whatever this connection writes into those tables is sealed. A row that is damaged is not changed, as
     that would make it right."""
     db.create_function("row_crc", -1, checksum.of, deterministic=True)
-    for table in SEALED:
-        for statement in _triggers(table):
-            db.execute(statement)
+    for statement in _all_triggers():
+        db.execute(statement)
+
+
+@cache
+def _all_triggers() -> tuple[str, ...]:
+    return tuple(statement for table in SEALED for statement in _triggers(table))
 
 
 def _triggers(table: str) -> tuple[str, ...]:
