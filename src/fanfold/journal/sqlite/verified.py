@@ -2,8 +2,9 @@
 
 What a question adds up, the database adds up, which knows nothing of checksums. So all rows of a run are
 verified when it is first asked about, once for each connection: what this process or another writes
-afterwards comes out of memory. Attempts and results of larger runs than `MOST` are verified only by
-`fanfold store check`, pages and indexes of larger stores than `SMALL` too.
+afterwards comes out of memory. Attempts and results of larger runs than `MOST`, and of those in a list that
+have more than `LISTED` together, are verified only by `fanfold store check`, pages and indexes of larger
+stores than `SMALL` too.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ from fanfold.journal.sqlite.stored import (
 from fanfold.journal.sqlite.trouble import Statements
 
 MOST = 50_000  # planned items, or attempts, of a run
-SMALL = 2_500  # pages
+LISTED = 5_000  # of all further runs together that one connection is asked about
+SMALL = 1_000  # pages
 _encode = msgspec.json.Encoder().encode
 _BOOKS = ("runs", "steps", "batches", "attempts", "sums", "orders", "submissions", "claims")
 _RESULTS = ("items", "outcomes")
@@ -66,6 +68,8 @@ class CheckedStatements(Statements):
         self._sound: set[tuple[int, bool]] = set()  # runs, and whether with their results
         self._looked_at: set[str] = set()  # tables whose pages are sound
         self._bad: set[int] | None = None  # attempts of a small store
+        self._bad_rows: dict[str, list[Any]] = {}  # of a small store, by table
+        self._first, self._listed = 0, 0  # the run that was asked about first; rows of the others
 
     def verify(self, run: int, results: bool = False) -> None:
         wanted = run, results and self._results
@@ -170,7 +174,7 @@ class CheckedStatements(Statements):
         whole = f"select {sums.COLUMNS} from sums where run = ?"
         self._check(whole, (run,), _sum_holds, "a row of sums")
         (calls,) = self.execute("select total(calls) from sums where run = ?", (run,)).fetchone()
-        if calls > MOST:
+        if not self._may_verify(run, calls):
             return
         question = (
             f"select {ATTEMPT} from attempts where run = ?1"
@@ -188,7 +192,7 @@ class CheckedStatements(Statements):
         planned = self.execute(
             "select coalesce(sum(size), 0) from batches where run = ?", (run,)
         ).fetchone()[0]
-        if row is None or row[0] == "removed" or planned > MOST:
+        if row is None or row[0] == "removed" or not self._may_verify(run, planned):
             return row is not None
         self._check_pages(_RESULTS)
         self._check_of(run, "items i", ITEM, item_is_sound, "the record of an item")
@@ -205,6 +209,14 @@ class CheckedStatements(Statements):
         return int(self.execute(question, (run,)).fetchone()[0])
 
     # ── both ──
+
+    def _may_verify(self, run: int, rows: int) -> bool:
+        """Who asks about one run waits for it; a list of many has to be there at once."""
+        self._first = self._first or run
+        if run == self._first:
+            return rows <= MOST
+        self._listed += rows
+        return self._listed <= LISTED
 
     def _check_pages(self, tables: tuple[str, ...]) -> None:
         """An index has no checksums, and a row whose key has changed may not be found."""
@@ -231,9 +243,10 @@ class CheckedStatements(Statements):
             question = f"select {columns} from {table} where +run = ?"
             self._check(question, (run,), holds, what)
             return
-        for row in self.execute(f"select {columns} from {table}"):
-            if holds(row):
-                continue
+        if table not in self._bad_rows:
+            rows = self.execute(f"select {columns} from {table}")
+            self._bad_rows[table] = [row for row in rows if not holds(row)]
+        for row in self._bad_rows[table]:
             if row[at] == run or holds((*row[:at], run, *row[at + 1 :])):
                 raise self._damaged(what)
 
