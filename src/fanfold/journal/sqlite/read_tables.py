@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from fanfold.errors import StoreError
 from fanfold.journal.sqlite.sums import COLUMNS as SUM_COLUMNS
 from fanfold.journal.sqlite.sums import GROUPS, SUMS, WHOLE
 from fanfold.journal.sqlite.trouble import Ask
@@ -116,12 +117,16 @@ class TableRows:
         return wrong_sums(self._execute)
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """Trap: of a damaged tree, what is behind a row may be before it; that would go on for ever."""
         columns, width = TABLES[table]
         key = ", ".join(columns.split(", ")[:width])
         question = f"select {columns} from {table} {{}} order by {key} limit {PAGE}"
-        page = self._execute(question.format("")).fetchall()
+        later = question.format(f"where ({key}) > ({', '.join('?' * width)})")
+        page, ends = self._execute(question.format("")).fetchall(), set[tuple[Any, ...]]()
         while page:
             yield from map(tuple, page)
-            places = ", ".join("?" * width)
-            later = question.format(f"where ({key}) > ({places})")
-            page = self._execute(later, tuple(page[-1][:width])).fetchall()
+            end = tuple(page[-1][:width])
+            if end in ends:
+                raise StoreError(f"the store: {table} is damaged: out of order; restore a copy")
+            ends.add(end)
+            page = self._execute(later, end).fetchall()
