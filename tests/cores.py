@@ -6,16 +6,23 @@ go wherever there is time for them.
 
 In a fresh clone the tests have to be compiled, which takes longer than importing them. Each process
 begins with other files, so that they compile them together and not each all of them.
+
+They share the processes that `fanfold` is forked from: those take longer to start than many a test.
 """
 
 from __future__ import annotations
 
 import importlib
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+from tests.faces import cli, warm
 
 TOGETHER = (
     "tests/apps/", "tests/docs/", "tests/faces/", "tests/contract/test_questions.py",
@@ -37,6 +44,24 @@ class ByRoom(LoadScopeScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByRoom:
     return ByRoom(config, log)
+
+
+@cache
+def forking() -> str:
+    """The folder of what forks `fanfold` for all processes; the controller starts it."""
+    cli.WARM.open()
+    cli.MCP.open()
+    return str(warm.doors())
+
+
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput["forking"] = forking()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        warm.share(Path(worker["forking"]))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -16,6 +16,15 @@ def examples(most: int, **more: Any) -> settings:
     return settings(max_examples=most, **more)
 
 
+def crossed(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    """All pairs; in `make test` a third of them, in which each of both occurs."""
+    return [
+        (a, b) if (n + m) % 3 == 0 else pytest.param(a, b, marks=pytest.mark.sweep)
+        for n, a in enumerate(first)
+        for m, b in enumerate(second)
+    ]
+
+
 def seeds(all: Sequence[Any], quick: int) -> list[Any]:
     """About so many of them, evenly spread, in `make test`; the others are for the sweep."""
     every = len(all) // quick

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src"
+Node = TypeVar("Node", bound=ast.AST)
 
 
 class Import(NamedTuple):
@@ -51,6 +54,27 @@ def room(module: str) -> str:
 @cache
 def tree(module: str) -> ast.Module:
     return ast.parse(modules()[module].read_text(encoding="utf-8"))
+
+
+def nodes(module: str, *kinds: type[Node]) -> list[Node]:
+    """All of these kinds in its tree."""
+    return [node for kind in kinds for node in cast(list[Node], _by_kind()[module][kind])]
+
+
+@cache
+def _by_kind() -> dict[str, dict[type, list[ast.AST]]]:
+    """Gone through once. They are a million objects, and none of them is garbage: nobody need look."""
+    was_on = gc.isenabled()
+    gc.disable()
+    found: dict[str, dict[type, list[ast.AST]]] = {}
+    for module in modules():
+        kinds = found[module] = defaultdict(list)
+        for node in ast.walk(tree(module)):
+            kinds[type(node)].append(node)
+    gc.freeze()
+    if was_on:
+        gc.enable()
+    return found
 
 
 @cache
@@ -118,8 +142,7 @@ def functions() -> tuple[Function, ...]:
     return tuple(
         Function(module, node.name, (node.end_lineno or 0) - node.body[0].lineno + 1)
         for module in modules()
-        for node in ast.walk(tree(module))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in nodes(module, ast.FunctionDef, ast.AsyncFunctionDef)
     )
 
 

@@ -16,7 +16,7 @@ from fanfold.errors import BadInput
 from fanfold.gates import checks, cites
 from fanfold.patterns import conductor, ensemble, fold, graph, nested, vote_rules
 from fanfold.work import pieces, task
-from tests.architecture.sources import modules
+from tests.architecture.sources import modules, nodes
 
 NOT_CALLED = {"FanfoldError", "Folded", "Run", "RunStopped", "fold"}  # made by fanfold itself
 BEHIND = (  # documented, but imported from where they are
@@ -81,10 +81,10 @@ def test_no_function_of_a_pattern_a_gate_or_a_run_takes_keywords_it_does_not_wri
     names_of_values = {"render", "knowing", "put"}  # any name of a template or record is one
     loose = [
         f"{module}.{node.name}"
-        for module, path in modules().items()
+        for module in modules()
         if module.split(".")[1:2] and module.split(".")[1] in rooms
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.args.kwarg
+        for node in nodes(module, ast.FunctionDef, ast.AsyncFunctionDef)
+        if node.args.kwarg
         and node.name not in names_of_values
         and not (node.args.kwarg.annotation
                  and ast.unparse(node.args.kwarg.annotation).startswith(("Unpack[", "P.kwargs")))

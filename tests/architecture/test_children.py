@@ -6,7 +6,7 @@ import ast
 import itertools
 from collections.abc import Iterator
 
-from tests.architecture.sources import modules, tree
+from tests.architecture.sources import modules, nodes
 
 SAFE = ("-P", "-I")
 
@@ -14,12 +14,9 @@ SAFE = ("-P", "-I")
 def started() -> Iterator[tuple[str, ast.expr]]:
     """Each place where Python is started, with the word behind the interpreter."""
     for module in modules():
-        for node in ast.walk(tree(module)):
-            words: list[ast.expr] = []
-            if isinstance(node, ast.List | ast.Tuple):
-                words = node.elts
-            elif isinstance(node, ast.Call):
-                words = node.args
+        places = [(node, node.elts) for node in nodes(module, ast.List, ast.Tuple)]
+        calls = [(node, node.args) for node in nodes(module, ast.Call)]
+        for node, words in [*places, *calls]:
             for word, following in itertools.pairwise(words):
                 if isinstance(word, ast.Attribute) and word.attr == "executable":
                     yield f"{module}:{node.lineno}", following

@@ -22,7 +22,7 @@ from fanfold.faces.cli import main as cli
 from fanfold.fleet.records import fleet_schema
 from fanfold.members.roster import roster_schema
 from fanfold.plans.file import plan_schema
-from tests.architecture.sources import ROOT, imports, modules, room, tree
+from tests.architecture.sources import ROOT, imports, modules, nodes, room
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
@@ -137,7 +137,11 @@ def names_in(schema: Any) -> Iterator[str]:
 
 def fields_of(module: str) -> set[str]:
     """The names in the tables of a reading module: {"name": check, …} and what goes with them."""
-    return {name for node in ast.walk(tree(module)) for name in _names(node)}
+    return {
+        name
+        for node in nodes(module, ast.Dict, ast.AnnAssign, ast.Call, ast.keyword)
+        for name in _names(node)
+    }
 
 
 def _names(node: ast.AST) -> Iterator[str]:

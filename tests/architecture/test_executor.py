@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.architecture.sources import modules, tree
+from tests.architecture.sources import modules, nodes
 
 ALLOWED = {"fanfold.run.executor"}
 """Besides members that wrap others: they are members themselves."""
@@ -16,10 +16,7 @@ def test_nothing_but_the_executor_asks_a_member() -> None:
     found = {
         name
         for name in modules()
-        for call in ast.walk(tree(name))
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Attribute)
-        and call.func.attr == "ask"
-        and len(call.args) == 2
+        for call in nodes(name, ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "ask" and len(call.args) == 2
     }
     assert {name for name in found if not name.startswith(WRAPPING)} == ALLOWED

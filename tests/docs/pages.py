@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,14 +45,15 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(found)]
 
 
-def blocks(page: Path) -> list[Block]:
+@cache
+def blocks(page: Path) -> tuple[Block, ...]:
     text = page.read_text(encoding="utf-8")
     name = page.relative_to(ROOT).as_posix()
-    return [
+    return tuple(
         Block(name, text.count("\n", 0, found.start("language")) + 1, found["language"],
               found["note"] or "", found["text"])
         for found in _BLOCK.finditer(text)
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 def all_blocks(language: str) -> list[Block]:

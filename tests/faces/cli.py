@@ -184,6 +184,19 @@ def python(folder: Path, code: str, *words: str, env: dict[str, str]) -> Ended:
     return Ended(ended, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
 
 
+LACKING = """\
+import runpy, sys
+assert not {packages} & {{*sys.modules}}
+sys.modules.update(dict.fromkeys({packages}))
+runpy.run_module("fanfold", run_name="__main__", alter_sys=True)
+"""
+
+
+def lacking(packages: set[str], folder: Path, *words: str) -> Ended:
+    """Run `fanfold WORDS` to its end where these are not installed, as far as Python can tell."""
+    return python(folder, LACKING.format(packages=packages), *words, env=environment(folder))
+
+
 def runs(folder: Path, *words: str) -> list[dict[str, Any]]:
     """The runs of a store, as `fanfold status --json` has them; none where there is no store."""
     ended = fanfold(folder, "status", "--json", *words)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from fanfold.faces.connections import Bounds
 from fanfold.faces.serve.app import ServeEndpoint
@@ -30,6 +30,11 @@ from tests.waiting import LONG
 
 KEY = "ff-test"
 USED = Usage(input=10, output=5)
+
+
+def plain() -> DefaultAsyncHttpxClient:
+    """It does not read the certificates of the machine first, which takes longer than most requests."""
+    return DefaultAsyncHttpxClient(verify=False)
 
 
 def reply(text: str, **more: Any) -> Reply:
@@ -88,7 +93,7 @@ async def endpoint(
             server.start(door)
             url = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
             try:
-                async with AsyncOpenAI(base_url=url, api_key=KEY) as client:
+                async with AsyncOpenAI(base_url=url, api_key=KEY, http_client=plain()) as client:
                     yield Endpoint(client, run, url)
             finally:
                 await server.stop()

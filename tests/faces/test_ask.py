@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
-from tests.faces.cli import MCP, SRC, environment, fanfold, runs
+from tests.faces.cli import MCP, environment, fanfold, lacking, runs
 from tests.faces.desk import write_roster
 from tests.faces.project import PRICE
 from tests.waiting import LONG
@@ -211,28 +211,20 @@ def test_a_claude_without_its_server_is_ended_and_has_failed(
     assert spent == "fanfold: spent: $0.25" or (then is HANGS and "spent: ≤$" in spent)
 
 
-def without_mcp(folder: Path) -> str:
-    """A package of that name that cannot be imported stands before the real one."""
-    (folder / "fake" / "mcp").mkdir(parents=True, exist_ok=True)
-    (folder / "fake" / "mcp" / "__init__.py").write_text("raise ImportError('not there')\n")
-    return os.pathsep.join([str(folder / "fake"), str(SRC)])
-
-
 def test_without_the_extra_nobody_is_asked_and_the_check_finds_it(
     project: Path, server: RunningServer
 ) -> None:
     with_chief(project, server.url)
-    path = without_mcp(project)
     missing = "fanfold mcp needs the MCP SDK; install it with: pip install 'fanfold[mcp]'"
-    ended = fanfold(project, "ask", "Do it", PYTHONPATH=path)
+    ended = lacking({"mcp"}, project, "ask", "Do it")
     assert (ended.code, ended.err) == (2, f"fanfold: chief would delegate over MCP: {missing}\n")
     assert runs(project) == []
-    checked = fanfold(project, "members", "--check", "--json", PYTHONPATH=path)
+    checked = lacking({"mcp"}, project, "members", "--check", "--json")
     troubles = {one["id"]: one["trouble"] for one in msgspec.json.decode(checked.out)}
     assert troubles == {"alba": None, "bruno": None, "carla": None, "chief": missing}
-    assert fanfold(project, "ask", "Do it", "--member", "alba", PYTHONPATH=path).code == 0
+    assert lacking({"mcp"}, project, "ask", "Do it", "--member", "alba").code == 0
     with_chief(project, server.url, alba="can_orchestrate: true")
-    other = fanfold(project, "ask", "Do it, alba", PYTHONPATH=path)
+    other = lacking({"mcp"}, project, "ask", "Do it, alba")
     assert (other.code, other.out) == (0, "Do it, alba\n")
     assert other.err.startswith(f"fanfold: chief would delegate over MCP: {missing}\n")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.faces.cli import fanfold
+from tests.faces.cli import fanfold, lacking
 
 CODE = """\
 def answer(item):
@@ -177,15 +177,8 @@ def test_items_are_needed_for_what_is_written_of_each(folder: Path) -> None:
 
 
 def test_a_missing_extra_is_named_first(folder: Path) -> None:
-    """As where it is not installed: a package of that name cannot be found."""
-    (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(
-        "import sys\nsys.modules['openpyxl'] = None\nsys.modules['pyarrow'] = None\n"
-    )
-    src = str(Path(__file__).parents[2] / "src")
     for ending in ("xlsx", "parquet"):
         plan(folder, f"out.{ending}")
-        path = f"{folder / 'site'}{os.pathsep}{src}"
-        ended = fanfold(folder, "run", "plan.yaml", "--quiet", PYTHONPATH=path)
+        ended = lacking({"openpyxl", "pyarrow"}, folder, "run", "plan.yaml", "--quiet")
         said = f"fanfold: plan.yaml:5: `write` out.{ending} needs an extra:"
         assert (ended.code, ended.err) == (2, f"{said} pip install 'fanfold[{ending}]'\n")

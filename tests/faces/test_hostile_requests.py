@@ -57,7 +57,7 @@ def sent(folder: Path, *requests: dict[str, Any], bounds: Bounds = Bounds()) -> 
     async def main() -> list[Any]:
         async with (
             endpoint(folder, echo(), bounds=bounds) as here,
-            httpx.AsyncClient(headers={**HEADERS, **JSON}, timeout=30) as client,
+            httpx.AsyncClient(headers={**HEADERS, **JSON}, timeout=30, verify=False) as client,
         ):
             url = f"{here.url}/chat/completions"
             return [await client.post(url, **request) for request in requests]
@@ -162,7 +162,10 @@ def test_mcp_says_nothing_of_a_page_of_another_site_but_to_it(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     async def main() -> int:
-        async with mcp_endpoint() as url, httpx.AsyncClient(headers=HEADERS, timeout=30) as client:
+        async with (
+            mcp_endpoint() as url,
+            httpx.AsyncClient(headers=HEADERS, timeout=30, verify=False) as client,
+        ):
             foreign = {"origin": "http://evil.example", **JSON}
             return (await client.post(url, content=b"{}", headers=foreign)).status_code
 
@@ -174,7 +177,7 @@ def test_mcp_refuses_what_cannot_be_read_and_goes_on(capfd: pytest.CaptureFixtur
     async def main() -> tuple[list[httpx.Response], httpx.Response]:
         async with (
             mcp_endpoint(Bounds(body_bytes=1_000_000)) as url,
-            httpx.AsyncClient(headers={**HEADERS, **JSON}, timeout=30) as client,
+            httpx.AsyncClient(headers={**HEADERS, **JSON}, timeout=30, verify=False) as client,
         ):
             told = [await client.post(url, content=body) for body in BODIES.values()]
             return told, await client.post(url, content=b"x" * 1_000_001)

@@ -48,13 +48,13 @@ def test_they_are_the_figures_of_the_receipt_and_of_the_servers_books(
 
 def test_serve_and_mcp_have_them_for_their_token(tmp_path: Path) -> None:
     async def asked() -> None:
-        async with endpoint(tmp_path, Dear()) as served, httpx.AsyncClient() as client:
+        async with endpoint(tmp_path, Dear()) as served, httpx.AsyncClient(verify=False) as client:
             url = served.url.removesuffix("/v1") + "/metrics"
             await served.said("hello", "dear")
             assert (await client.get(url)).status_code == 401
             answer = await client.get(url, headers={"Authorization": f"Bearer {KEY}"})
             assert samples(answer.text)['fanfold_calls_total{member="dear"}'] == 1
-        async with mcp_endpoint() as address, httpx.AsyncClient() as client:
+        async with mcp_endpoint() as address, httpx.AsyncClient(verify=False) as client:
             url = address.removesuffix("/mcp") + "/metrics"
             assert (await client.get(url)).status_code == 401
             assert (await client.get(url, headers=HEADERS)).text == "up 1\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,37 +27,48 @@ def whole(value: Any) -> str:
     return "plan" if "steps" in value else "roster" if "members" in value else ""
 
 
-def mistakes(schema: dict[str, Any], value: Any) -> list[str]:
-    found = jsonschema_rs.validator_for(schema).iter_errors(value)
+@cache
+def schema(kind: str) -> Any:
+    """It is read into what checks by it once, not for each file."""
+    return jsonschema_rs.validator_for(plan_schema() if kind == "plan" else roster_schema())
+
+
+def mistakes(kind: str, value: Any) -> list[str]:
+    found = schema(kind).iter_errors(value)
     return [f"{'/'.join(map(str, one.instance_path))}: {one.message}" for one in found]
 
 
+@cache
+def parsed(text: str) -> Any:
+    return parse(text, "p").value
+
+
 def in_pages(kind: str) -> list[Block]:
-    return [block for block in all_blocks("yaml") if whole(parse(block.text, "p").value) == kind]
+    return [block for block in all_blocks("yaml") if whole(parsed(block.text)) == kind]
 
 
 def shipped(kind: str) -> list[Path]:
-    return [path for path in FILES if whole(read(path).value) == kind]
+    return [path for path in FILES if whole(parsed(path.read_text(encoding="utf-8"))) == kind]
 
 
 @pytest.mark.parametrize("path", shipped("plan"), ids=str)
 def test_every_shipped_plan_fits_the_schema(path: Path) -> None:
-    assert mistakes(plan_schema(), read(path).value) == []
+    assert mistakes("plan", read(path).value) == []
 
 
 @pytest.mark.parametrize("block", in_pages("plan"), ids=str)
 def test_every_plan_of_the_pages_fits_the_schema(block: Block) -> None:
-    assert mistakes(plan_schema(), parse(block.text, "p").value) == []
+    assert mistakes("plan", parsed(block.text)) == []
 
 
 @pytest.mark.parametrize("path", shipped("roster"), ids=str)
 def test_every_shipped_roster_fits_the_schema(path: Path) -> None:
-    assert mistakes(roster_schema(), read(path).value) == []
+    assert mistakes("roster", read(path).value) == []
 
 
 @pytest.mark.parametrize("block", in_pages("roster"), ids=str)
 def test_every_roster_of_the_pages_fits_the_schema(block: Block) -> None:
-    assert mistakes(roster_schema(), parse(block.text, "p").value) == []
+    assert mistakes("roster", parsed(block.text)) == []
 
 
 def test_there_are_plans_and_rosters_to_look_at() -> None:
@@ -82,7 +94,7 @@ WRONG = [
 
 @pytest.mark.parametrize("plan", WRONG, ids=json.dumps)
 def test_what_is_refused_does_not_fit_the_schema(plan: dict[str, Any]) -> None:
-    assert mistakes(plan_schema(), plan) != []
+    assert mistakes("plan", plan) != []
 
 
 @pytest.mark.parametrize("kind", ["plan", "roster", "fleet"])

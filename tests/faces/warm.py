@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import select
 import shlex
@@ -77,8 +78,18 @@ class Fork:
             self.returncode = warm_client.number(self._link)
 
 
+_shared: list[Path] = []
+
+
+def share(folder: Path) -> None:
+    """The processes that another one has started there are used: none is started here."""
+    _shared.append(folder)
+
+
 @cache
 def doors() -> Path:
+    if _shared:
+        return _shared[0]
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     program, client = shlex.quote(sys.executable), shlex.quote(warm_client.__file__)
@@ -126,12 +137,25 @@ class Warm:
 
     @cached_property
     def address(self) -> str:
-        address = str(doors() / self._name)
-        process = subprocess.Popen(
-            [sys.executable, str(CHILD), address, *self._modules], env=self._env,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        if not _shared:
+            self.open()
+        address = doors() / self._name
+        with self._lock().open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)  # until it is ready
+        assert address.exists(), f"what forks {self._name} did not start"
+        return str(address)
 
-        atexit.register(process.communicate)  # it ends when nobody can ask any more
-        return address
+    def open(self) -> None:
+        """It holds a lock until it is ready, and ends when this process does, however that ends."""
+        address = str(doors() / self._name)
+        with self._lock().open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            held = lock.fileno()
+            process = subprocess.Popen(
+                [sys.executable, str(CHILD), address, str(held), *self._modules], env=self._env,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[held],
+            )  # fmt: skip
+        atexit.register(process.communicate)
+
+    def _lock(self) -> Path:
+        return doors() / f"{self._name}.lock"

@@ -17,15 +17,14 @@ import runpy
 import select
 import signal
 import socket
+import sqlite3
 import sys
 import threading
 import time
 import warnings
-from contextlib import suppress
+from contextlib import closing, suppress
 from types import ModuleType
 from typing import Any, NamedTuple
-
-from fanfold.faces.cli.main import COMMANDS
 
 
 class Wanted(NamedTuple):
@@ -57,19 +56,28 @@ class Forked(NamedTuple):
     wanted: Wanted
 
 
-def wait_for_work(address: str, modules: list[str]) -> Wanted | None:
-    """What to run, in a fork; None in the process itself, when nobody asks any more."""
+def wait_for_work(address: str, lock: int, modules: list[str]) -> Wanted | None:
+    """What to run, in a fork; None in the process itself, when nobody asks any more: then standard input
+    ends. The door is open when it has its name, and the lock is given up after that."""
+    from fanfold.faces.cli.main import COMMANDS
+    from fanfold.journal.sqlite.folder import migrate
+
     for name in (*(place.partition(":")[0] for place, _ in COMMANDS.values()), *modules):
         importlib.import_module(name)
+    with closing(sqlite3.connect(":memory:")) as db:
+        migrate(db)  # the empty store that new ones are copies of
     gc.freeze()  # what is imported is not gone through again in every fork
     at_work: dict[int, Forked] = {}  # by what is watched: the process and, if it is tied, the link
     with socket.socket(socket.AF_UNIX) as door:
-        door.bind(address)
+        door.bind(f"{address}.new")
         door.listen(64)
-        os.write(1, b"ready\n")
+        os.rename(f"{address}.new", address)
+        os.close(lock)
         while True:
             ready, _, _ = select.select([door.fileno(), 0, *at_work], [], [])
             if 0 in ready:
+                for one in at_work.values():
+                    end(one)
                 return None
             for handle in ready:
                 if handle in at_work:
@@ -81,9 +89,10 @@ def wait_for_work(address: str, modules: list[str]) -> Wanted | None:
 def forked(door: socket.socket, at_work: dict[int, Forked]) -> Wanted | None:
     """What to run, in the new process, which has nothing open that belongs to others."""
     link, _ = door.accept()
-    size, given, _, _ = socket.recv_fds(link, 4, MOST_HANDLES)
-    said = json.loads(link.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL))
-    wanted = Wanted(**said, given=given)
+    wanted = understood(link)
+    if wanted is None:
+        link.close()
+        return None
     number = os.fork()
     if number == 0:
         door.close()
@@ -94,7 +103,7 @@ def forked(door: socket.socket, at_work: dict[int, Forked]) -> Wanted | None:
         for other in at_work.values():
             other.link.close()
         return wanted
-    for handle in given:
+    for handle in wanted.given:
         os.close(handle)
     one = Forked(link, number, wanted)
     at_work[os.pidfd_open(number)] = one
@@ -104,16 +113,36 @@ def forked(door: socket.socket, at_work: dict[int, Forked]) -> Wanted | None:
     return None
 
 
+def understood(link: socket.socket) -> Wanted | None:
+    """None: whoever asks was killed before it had said what it wants. The others are served on."""
+    given: list[int] = []
+    try:
+        size, given, _, _ = socket.recv_fds(link, 4, MOST_HANDLES)
+        said = json.loads(link.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL))
+    except (OSError, ValueError):
+        for handle in given:
+            os.close(handle)
+        return None
+    return Wanted(**said, given=given)
+
+
 def ended(at_work: dict[int, Forked], handle: int) -> None:
     """The process is at its end, or who asked for it is gone."""
     one = at_work.pop(handle)
     if handle == one.link.fileno():
-        os.kill(-one.number if one.wanted.leads else one.number, signal.SIGKILL)
+        end(one)
         return
     os.close(handle)
     at_work.pop(one.link.fileno(), None)
     _tell(one.link, os.waitstatus_to_exitcode(os.waitpid(one.number, 0)[1]))
     one.link.close()
+
+
+def end(one: Forked) -> None:
+    """It may be at its end already, and may not lead yet."""
+    for number in (-one.number, one.number) if one.wanted.leads else (one.number,):
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
 
 
 def _tell(link: socket.socket, number: int) -> None:
@@ -164,10 +193,11 @@ def leave(code: Any) -> None:
 
 
 if __name__ == "__main__":
-    wanted = wait_for_work(sys.argv[1], sys.argv[2:])
-    if wanted is not None:
-        become(wanted)
-        try:
-            perform(wanted)
-        except SystemExit as over:
-            leave(over.code)
+    wanted = wait_for_work(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+    if wanted is None:
+        os._exit(0)
+    become(wanted)
+    try:
+        perform(wanted)
+    except SystemExit as over:
+        leave(over.code)

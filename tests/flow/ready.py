@@ -16,6 +16,6 @@ READY.set_forkserver_preload([
     "fanfold.patterns.group", "fanfold.patterns.pipeline", "fanfold.patterns.rank",
     "fanfold.patterns.resolve", "fanfold.journal.postgres.store", "fanfold.journal.postgres.queue",
     "platformdirs.unix", "encodings.ascii", "encodings.idna",
-    "encodings.unicode_escape", "encodings.utf_8_sig",
+    "encodings.unicode_escape", "encodings.utf_8_sig", "tests.flow.empty_store",
 ])  # fmt: skip
 os.register_at_fork(after_in_child=gc.freeze)  # what it imported is not gone through in every fork

@@ -37,7 +37,8 @@ def _body(picture: Picture, width: int, least: int = 0) -> list[str]:
     if stack is None:
         return listed(picture, width)
     lines = stack.drawn()
-    return [" " * max(0, (least - width_of(lines)) // 2) + line for line in lines]
+    indent = " " * max(0, (least - width_of(lines)) // 2)
+    return [indent + line for line in lines]
 
 
 def _rows(picture: Picture) -> list[list[str]] | None:

@@ -7,6 +7,7 @@ import pytest
 from fanfold.members.anthropic import Anthropic
 from fanfold.members.openai import OpenAI
 from fanfold.members.printed import failure
+from tests.examples import crossed
 from tests.unit.members.asking import Kind, refused, told, trouble
 from tests.unit.members.raw import once, response
 
@@ -19,8 +20,10 @@ SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 
 
 @kinds
-@pytest.mark.parametrize("status", [408, 499, 502, 504, 520, 521, 522, 523, 524])
-@pytest.mark.parametrize("body", [OWN, PAGE, b""])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    crossed([408, 499, 502, 504, 520, 521, 522, 523, 524], [OWN, PAGE, b""]),
+)
 def test_after_a_gateways_status_a_reply_may_have_been_produced(
     kind: Kind, status: int, body: bytes
 ) -> None:
@@ -31,8 +34,13 @@ def test_after_a_gateways_status_a_reply_may_have_been_produced(
 
 @kinds
 @both
-@pytest.mark.parametrize("status", [500, 501, 503, 505, 525, 529, 530])
-@pytest.mark.parametrize("body", [PAGE, b"", b"Internal Server Error", GATEWAY, OWN[:-1], b"[1]"])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    crossed(
+        [500, 501, 503, 505, 525, 529, 530],
+        [PAGE, b"", b"Internal Server Error", GATEWAY, OWN[:-1], b"[1]"],
+    ),
+)
 def test_a_server_error_that_the_provider_did_not_write_leaves_doubt(
     kind: Kind, stream: bool, status: int, body: bytes
 ) -> None:
@@ -55,8 +63,10 @@ def test_the_providers_own_error_says_that_nothing_was_produced(
 
 @kinds
 @both
-@pytest.mark.parametrize("status", [301, 307, 400, 401, 402, 403, 404, 413, 418, 422, 429])
-@pytest.mark.parametrize("body", [PAGE, b"", OWN])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    crossed([301, 307, 400, 401, 402, 403, 404, 413, 418, 422, 429], [PAGE, b"", OWN]),
+)
 def test_what_was_refused_before_any_work_is_never_in_doubt(
     kind: Kind, stream: bool, status: int, body: bytes
 ) -> None:

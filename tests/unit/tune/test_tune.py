@@ -150,16 +150,19 @@ def test_the_bounds_are_the_exact_ones() -> None:
     assert round(lower(10, 10, 0.05), 4) == 0.7411
 
 
-def test_what_is_promised_holds_in_the_promised_share_of_samples() -> None:
+@pytest.mark.parametrize(
+    ("samples", "least"), [(20, 18), pytest.param(40, 36, marks=pytest.mark.sweep)]
+)  # of 19 and of 38 expected at least
+def test_what_is_promised_holds_in_the_promised_share_of_samples(samples: int, least: int) -> None:
     """The truth is taken from many items that had no part in it."""
     every = sample(4000, seed=5)
     held = 0
-    for seed in range(40):
+    for seed in range(samples):
         taken = Random(seed).sample(every, 200)
         found = tune(taken, Goal(target=0.9))
         truth = total(found.ways[found.recommended].way, every).right / len(every)
         held += truth >= found.promised
-    assert held >= 36  # of 38 expected at least
+    assert held >= least
 
 
 # ── the search ───────────────────────────────────────────────────────────────────────────────
