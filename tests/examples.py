@@ -16,6 +16,11 @@ def examples(most: int, **more: Any) -> settings:
     return settings(max_examples=most, **more)
 
 
+def points(quick: int, all: int) -> list[Any]:
+    """At so many points of a run it is killed in `make test`, and at `all` of them in the sweep."""
+    return [quick, pytest.param(all, marks=pytest.mark.sweep)]
+
+
 def seeds(all: Sequence[Any], quick: int) -> list[Any]:
     """About so many of them, evenly spread, in `make test`; the others are for the sweep."""
     every = len(all) // quick
