@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +45,7 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(found)]
 
 
+@cache
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     name = page.relative_to(ROOT).as_posix()
