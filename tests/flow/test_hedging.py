@@ -426,18 +426,18 @@ def test_from_every_image_of_the_store_nothing_on_record_is_asked_again(
 ) -> None:
     """Killed at every commit of a run in which a quarter of the asks is hedged, and resumed."""
     store, how = memory_path / "store", {"hedge": AFTER_5, "concurrency": 4}
-    one = Scene(store, (Flying(hanging(1)),), words(24), how=how)
+    one = Scene(store, (Flying(hanging(1)),), words(16), how=how)
     camera = Camera(store, memory_path / "images", lambda: list(attempts(store)))
     whole = play(one, after_commit=camera)
-    assert outcomes(whole) == {"passed": 24}
+    assert outcomes(whole) == {"passed": 16}
     assert whole.hedged >= 4
     for image, known in camera.seen.items():
         second = Flying(hanging(2))
         receipt = play(replace(one, store=image, members=(second,)), resume=True)
         done = {id for one in known if one.state == "ok" for id in one.ids}
         lost = [one for one in known if one.state == "started"]
-        assert outcomes(receipt) == {"passed": 24}
-        assert len(second.began) == 24 - len(done)
+        assert outcomes(receipt) == {"passed": 16}
+        assert len(second.began) == 16 - len(done)
         assert receipt.maybe_paid_twice == len(lost)
         beyond = sum(len(began) - 1 for began in second.began.values())
         assert beyond == receipt.hedged - sum(one.why.startswith("hedge") for one in known)

@@ -112,11 +112,13 @@ def expected(n: int = ITEMS) -> list[dict[str, str]]:
 
 
 class Times:
-    """Service times of 100 items at three stages with so many slots each, uneven by item."""
+    """Service times of so many items at three stages with so many slots each, uneven by item."""
 
-    def __init__(self, seed: int, scale: tuple[float, float, float], slots: int) -> None:
-        rng = Random(seed)
-        self.times = [[rng.uniform(0.5, 1.5) * factor for _ in range(100)] for factor in scale]
+    def __init__(
+        self, seed: int, scale: tuple[float, float, float], slots: int, items: int = 100
+    ) -> None:
+        rng, self.items = Random(seed), items
+        self.times = [[rng.uniform(0.5, 1.5) * factor for _ in range(items)] for factor in scale]
         self.slots = slots
 
     def critical_path(self) -> float:
@@ -132,7 +134,7 @@ class Times:
 
     def scheduled(self, mode: Mode) -> float:
         """How long it takes when a free slot never waits while there is something for it."""
-        ready = [(0.0, n) for n in range(100)]
+        ready = [(0.0, n) for n in range(self.items)]
         for times in self.times:
             free = [0.0] * self.slots
             heapify(free)
@@ -142,7 +144,7 @@ class Times:
                 heapreplace(free, end)
                 ended.append((end, n))
             end = max(ended)[0]
-            ready = ended if mode == "streaming" else [(end, n) for n in range(100)]
+            ready = ended if mode == "streaming" else [(end, n) for n in range(self.items)]
         return max(ready)[0]
 
     def member(self, k: int) -> Scripted:
@@ -155,8 +157,8 @@ class Times:
     def taken(self, store: Path, mode: Mode) -> float:
         members = tuple(self.member(k) for k in range(3))
         stages = three(concurrency=self.slots)
-        receipt = play(scene_of(store, members, stages, mode, items=words(100)))
-        assert (outcomes(receipt), receipt.calls) == ({"passed": 100}, 300)
+        receipt = play(scene_of(store, members, stages, mode, items=words(self.items)))
+        assert (outcomes(receipt), receipt.calls) == ({"passed": self.items}, 3 * self.items)
         return receipt.seconds
 
 
@@ -165,8 +167,9 @@ class Times:
 def test_three_stages_take_hardly_longer_than_the_critical_path(
     memory_path: Path, scale: tuple[float, float, float], seed: int
 ) -> None:
-    """Streaming; the batch form takes the sum of its stages."""
-    times = Times(seed, scale, slots=4)
+    """Streaming; the batch form takes the sum of its stages. Where no stage is the slowest, it takes more
+    items until the way in and out does not count."""
+    times = Times(seed, scale, slots=4, items=100 if scale == (1, 1, 1) else 60)
     streaming = times.taken(memory_path / "streaming", "streaming")
     batch = times.taken(memory_path / "batch", "batch")
     assert times.critical_path() <= streaming <= 1.1 * times.critical_path()
