@@ -9,10 +9,10 @@ import pytest
 from hypothesis import settings
 
 
-def examples(most: int, **more: Any) -> settings:
-    """At most so many, and no more than the profile has; the sweep tries them all."""
+def examples(most: int, quick: int | None = None, **more: Any) -> settings:
+    """At most so many, and no more than `quick` or the profile has; the sweep tries them all."""
     if settings.get_current_profile_name() != "sweep":
-        most = min(most, settings().max_examples)
+        most = min(most, quick or settings().max_examples)
     return settings(max_examples=most, **more)
 
 
@@ -23,6 +23,11 @@ def crossed(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
         for n, a in enumerate(first)
         for m, b in enumerate(second)
     ]
+
+
+def points(quick: int, all: int) -> list[Any]:
+    """At so many points of a run it is killed in `make test`, and at `all` of them in the sweep."""
+    return [quick, pytest.param(all, marks=pytest.mark.sweep)]
 
 
 def seeds(all: Sequence[Any], quick: int) -> list[Any]:

@@ -348,7 +348,7 @@ async def exits(client: str, loop: str, times: int) -> None:
 
 
 def test_a_process_ends_cleanly_after_its_last_call(client: str, loop: str) -> None:
-    asyncio.run(exits(client, loop, 2))
+    asyncio.run(exits(client, loop, 1))
 
 
 @pytest.mark.sweep

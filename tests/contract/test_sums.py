@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.journal.contract import Store
@@ -21,6 +20,7 @@ from fanfold.journal.sqlite.sums import COLUMNS, GROUPS, WHOLE
 from fanfold.journal.sqlite.sums import SUMS as NAMES
 from tests.contract.backends import BACKENDS, Backend
 from tests.contract.test_store import end, record, start, within
+from tests.examples import examples
 
 KEYS = [bytes([n]) * 16 for n in range(4)]
 HAPPENS = st.lists(
@@ -30,11 +30,6 @@ HAPPENS = st.lists(
     ),
     max_size=25,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module", params=sorted(BACKENDS))
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 async def happen(store: Store, what: str, key: bytes, member: str) -> None:
@@ -67,12 +62,25 @@ def added_up(store: Store, question: str) -> list[Any]:
     return sorted(tuple(row) for row in rows if any(row[3:]))
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @given(happens=HAPPENS)
-@settings(max_examples=25, deadline=None)
+@examples(25, deadline=None)
 def test_sums_are_what_the_attempts_add_up_to(
     kind: str, tmp_path_factory: pytest.TempPathFactory, happens: list[tuple[str, int, str]]
 ) -> None:
-    backend: Backend = BACKENDS[kind](Path(tmp_path_factory.mktemp("sums")))
+    add_up(BACKENDS[kind](tmp_path_factory.mktemp("sums")), happens)
+
+
+@given(happens=HAPPENS)
+@examples(25, quick=8, deadline=None)
+def test_also_on_a_server(
+    tmp_path_factory: pytest.TempPathFactory, happens: list[tuple[str, int, str]]
+) -> None:
+    """By the same statements. Each example has a schema of its own, which takes longer than the rest."""
+    add_up(BACKENDS["postgresql"](tmp_path_factory.mktemp("sums")), happens)
+
+
+def add_up(backend: Backend, happens: list[tuple[str, int, str]]) -> None:
 
     async def act(store: Store) -> None:
         await store.write(AddRun(record()))

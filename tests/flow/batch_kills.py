@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from fanfold.errors import StoreError
+from fanfold.journal import opening
 from fanfold.price import Price
 from fanfold.testing.batches import BatchTimes
 from fanfold.testing.books import BookEntry
@@ -61,6 +64,19 @@ def write_plan(
     (folder / "plan.yaml").write_text(PLAN.format(lines=lines, within=within))
     base = f"{url}/v1" if kind == "openai" else url
     (folder / "roster.yaml").write_text(ROSTER.format(kind=kind, url=base))
+
+
+def in_batches(store: str | Path) -> int:
+    """Lines of the run `r` that its service has, and the store knows of it: what is only claimed would be
+    submitted anew. Looking costs no process."""
+    try:
+        view = opening.look(store)
+    except StoreError:
+        return 0
+    with closing(view):
+        run = view.read.find("r")
+        found = view.read.submissions(run.no) if run is not None else ()
+        return sum(one.lines for one in found if one.state == "sent")
 
 
 def serving(folder: Path) -> Any:

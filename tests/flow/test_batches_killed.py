@@ -20,6 +20,7 @@ from tests.flow.batch_kills import (
     ROSTER,
     carried_through,
     check,
+    in_batches,
     serving,
     write_plan,
 )
@@ -79,7 +80,7 @@ def test_a_run_that_waits_can_be_left_and_another_process_collects(
     with threaded_server(tmp_path / "books", price=PRICE, batches=times) as server:
         write_plan(tmp_path, server.url, kind, 40, 1000)
         with started(tmp_path, "run", "plan.yaml", "--name", "r") as run:
-            run.until(lambda: _in_batches(tmp_path) == 40)
+            run.until(lambda: in_batches(tmp_path / ".fanfold") == 40)
             run.send(SIGINT)
             left = run.end()
         assert left.code == 4
@@ -91,14 +92,6 @@ def test_a_run_that_waits_can_be_left_and_another_process_collects(
         assert (ended.code, ended.receipt["passed"], ended.receipt["in_doubt"]) == (0, 40, 0)
         assert ended.receipt["cost_usd"] == server.books().bill / 1e9
         assert [bool(one.batch) for one in server.books().asked] == [True] * 40
-
-
-def _in_batches(folder: Path) -> int:
-    found = fanfold(folder, "status", "r", "--json")
-    if found.code:
-        return 0
-    told = msgspec.json.decode(found.out)
-    return int(told["in_batches"]["lines"]) if told["in_batches"]["oldest"] else 0
 
 
 def test_a_plan_that_cannot_be_meant_names_its_line(tmp_path: Path) -> None:

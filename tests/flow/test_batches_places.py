@@ -8,7 +8,6 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
-import msgspec
 import pytest
 
 from fanfold.testing.batches import BatchTimes
@@ -16,7 +15,7 @@ from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.media import content_hash
 from tests import media, postgres
 from tests.faces.cli import fanfold, started
-from tests.flow.batch_kills import PRICE, write_plan
+from tests.flow.batch_kills import PRICE, in_batches, write_plan
 
 KINDS = ("anthropic", "openai")
 HOURS = BatchTimes(latency=3600.0)
@@ -35,18 +34,11 @@ members:
 
 def killed_when_submitted(folder: Path, lines: int, *store: str) -> None:
     """After all lines are in a batch of the service."""
+    place = store[-1] if store else folder / ".fanfold"
     with started(folder, "run", "plan.yaml", "--name", "r", *store) as run:
-        run.until(lambda: in_batches(folder, *store) == lines)
+        run.until(lambda: in_batches(place) == lines)
         run.send(SIGKILL)
         run.process.wait()
-
-
-def in_batches(folder: Path, *store: str) -> int:
-    found = fanfold(folder, "status", "r", "--json", *store)
-    if found.code:
-        return 0
-    told = msgspec.json.decode(found.out)
-    return int(told["in_batches"]["lines"]) if told["in_batches"]["oldest"] else 0
 
 
 def collected(server: RunningServer, folder: Path, lines: int, *store: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from fanfold.testing.script import Says
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.outcome import PASS, STATES, Missing, Part, Receipt, Verdict, fail, unjudged
 from fanfold.work.task import Budget, Task, Terms, Who
-from tests.examples import examples
+from tests.examples import examples, points
 from tests.flow.crash_child import PRICE, like
 from tests.flow.simulation import (
     Camera,
@@ -601,9 +601,10 @@ class Noting(Provider):
 
 
 @pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("many", points(4, 12))
 @pytest.mark.parametrize("free", [False, True])
-def test_killed_at_any_of_twelve_points_it_goes_on_and_pays_nothing_twice(
-    memory_path: Path, whole: bool, free: bool
+def test_killed_at_any_point_it_goes_on_and_pays_nothing_twice(
+    memory_path: Path, whole: bool, free: bool, many: int
 ) -> None:
     kind = traits("provider", takes="items", shared=False, metered=False) if free else None
     gate = over_all(unlike) if whole else regex("good")
@@ -615,7 +616,7 @@ def test_killed_at_any_of_twelve_points_it_goes_on_and_pays_nothing_twice(
     assert (sorted(first.topics), told.value) == (EVERY, "good sum")
     images = list(camera.seen.items())
     assert len(images) >= 12
-    for image, known in Random(str(whole)).sample(images, 12):
+    for image, known in Random(str(whole)).sample(images, many):
         second, again = Noting(kind), Told(topics(*"abcde"), **how)
         receipt = play(replace(scene, store=image, members=(second,), pattern=again), resume=True)
         assert (receipt.status, outcomes(receipt)) == ("flagged", {"passed": 4, "kicked": 1})

@@ -30,6 +30,7 @@ from fanfold.testing.running import threaded_server
 from fanfold.testing.script import Asked, Says
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import Receipt
+from tests.examples import points
 from tests.flow.simulation import (
     PRICE,
     Camera,
@@ -78,7 +79,7 @@ def test_early_stop_keeps_the_majoritys_answer_and_saves_a_third_of_the_calls(
 def test_also_with_weights_and_where_voters_disagree_much(
     memory_path: Path, recorded: dict[str, Recorded]
 ) -> None:
-    mmlu = Recorded("mmlu", 10, recorded["mmlu"].rows[:150])
+    mmlu = Recorded("mmlu", 10, recorded["mmlu"].rows[:60])
     members = panels(recorded["mmlu"])["small"]
     fitted = {"decide": "weighted", "weights": weights(recorded["mmlu"], members)}
     for knobs in ({}, fitted, {"decide": "quorum", "quorum": 3}):
@@ -175,8 +176,11 @@ def sent(members: tuple[Provider, ...]) -> Counter[tuple[str, str]]:
     return Counter((name, re.findall(r"What is q(\d+)\?", text)[0]) for name, text in told)
 
 
+@pytest.mark.parametrize("many", points(5, 12))
 @pytest.mark.parametrize("way", WAYS)
-def test_killed_anywhere_and_resumed_no_vote_is_paid_twice(memory_path: Path, way: str) -> None:
+def test_killed_anywhere_and_resumed_no_vote_is_paid_twice(
+    memory_path: Path, way: str, many: int
+) -> None:
     first, whole = company(), Voted(**WAYS[way])
     scene = Scene(memory_path / "store", first, pattern=whole)
     camera = Camera(
@@ -185,7 +189,7 @@ def test_killed_anywhere_and_resumed_no_vote_is_paid_twice(memory_path: Path, wa
         lambda: (attempts(scene.store), sum(one.bill for one in first)),
     )
     play(scene, after_commit=camera)
-    for image in Random(way).sample(sorted(camera.seen), 12):
+    for image in Random(way).sample(sorted(camera.seen), many):
         known, billed = camera.seen[image]
         second, again = company(), Voted(**WAYS[way])
         receipt = play(replace(scene, store=image, members=second, pattern=again), resume=True)

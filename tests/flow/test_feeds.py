@@ -19,6 +19,7 @@ from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.testing.script import Asked, Says
 from fanfold.work.outcome import Receipt
 from fanfold.work.pieces import Fits
+from tests.examples import seeds
 from tests.flow.killed_plans import carried_through
 from tests.flow.small_plans import executed
 
@@ -294,7 +295,7 @@ def handed_off(asked: Asked) -> Says:
     return Says(text=f"done: {asked.prompt[:40]}")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_the_hand_off_killed_and_resumed_asks_nothing_twice(tmp_path: Path, seed: int) -> None:
     ended = carried_through(tmp_path, HAND_OFF, handed_off, seed)
     ended.check()

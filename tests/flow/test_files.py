@@ -221,7 +221,7 @@ def test_a_worker_that_shares_no_folder_is_not_made_to(elsewhere: Elsewhere) -> 
 def test_a_run_that_is_killed_at_any_moment_asks_nothing_twice_and_has_all_files(
     elsewhere: Elsewhere, where: str, seed: int
 ) -> None:
-    items, random = 12, Random(seed)
+    items, random = 8, Random(seed)
     project = elsewhere(where, items)
     project.say(*["wait"] * items)
     with started(project.run, "run", "plan.yaml", "--json", *project.words) as run:

@@ -163,7 +163,7 @@ def check(whole: Killed, killed: Killed) -> None:
     assert (whole.receipt.maybe_paid_twice, killed.receipt.planned) == (0, whole.receipt.planned)
 
 
-@pytest.mark.parametrize("kind", seeds(list(PLANS), quick=8))
+@pytest.mark.parametrize("kind", seeds(list(PLANS), quick=6))
 def test_killed_and_resumed_nothing_is_asked_twice_and_the_result_is_the_same(
     tmp_path: Path, kind: str
 ) -> None:

@@ -284,9 +284,13 @@ def test_examples_can_have_files(tmp_path: Path) -> None:
 # ── killed ───────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("many", [40, pytest.param(120, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("member", ["o", "a"])
-def test_100_pages_and_20_pdfs_that_are_killed_are_paid_once(tmp_path: Path, member: str) -> None:
-    scans(tmp_path, 100, 20)
+def test_pages_and_pdfs_that_are_killed_are_paid_once(
+    tmp_path: Path, member: str, many: int
+) -> None:
+    """A sixth of them are PDFs."""
+    scans(tmp_path, many - many // 6, many // 6)
     step = f"  - map: {{member: {member}, prompt: Read it., attach: item, concurrency: 6}}\n"
     plan = f"name: killed\ninput: {{files: 'scans/*'}}\nsteps:\n{step}"
     hashes: Counter[str] = Counter()
@@ -297,8 +301,8 @@ def test_100_pages_and_20_pdfs_that_are_killed_are_paid_once(tmp_path: Path, mem
 
     killed = carried_through(tmp_path, plan, says, seed=len(member), kills=4, roster=ROSTER)
     killed.check()
-    assert (killed.receipt.passed, len(hashes), killed.kills) == (120, 120, 4)
-    assert contents(tmp_path) == 120
+    assert (killed.receipt.passed, len(hashes), killed.kills) == (many, many, 4)
+    assert contents(tmp_path) == many
 
 
 # ── refused ──────────────────────────────────────────────────────────────────────────────────

@@ -110,7 +110,7 @@ def test_used_up_is_passed_over_while_another_member_fits(memory_path: Path) -> 
 
 
 @pytest.mark.parametrize("says", [answers, mishaps])
-@pytest.mark.parametrize("block", seeds(range(4), quick=2))
+@pytest.mark.parametrize("block", seeds(range(4), quick=1))
 def test_whatever_happens_the_bill_stays_within_it(
     memory_path: Path, block: int, says: Callable[[int], Says]
 ) -> None:
@@ -129,7 +129,7 @@ def test_whatever_happens_the_bill_stays_within_it(
         assert used(store) > round(usd * 1e9) * 0.8, seed
 
 
-@pytest.mark.parametrize("seed", seeds(range(20), quick=10))
+@pytest.mark.parametrize("seed", seeds(range(20), quick=5))
 def test_killed_and_resumed_both_bills_are_within_it(memory_path: Path, seed: int) -> None:
     usd = dollars(round(needed(seed) * (0.3 + seed / 20)))
     first, before = scene(memory_path / "store", seed, mishaps(seed), usd)

@@ -131,7 +131,7 @@ def test_most_of_those_budgets_are_too_small_and_most_of_the_money_is_used(
 ) -> None:
     """The test above would also hold for a run that spends nothing at all."""
     used = []
-    for seed in range(1000, 1020):
+    for seed in range(1000, 1010):
         budget = of_needed(seed, 0.5)
         first, provider = scene(memory_path, seed, answers(seed), budget)
         assert play(first).status == "paused"
@@ -139,7 +139,7 @@ def test_most_of_those_budgets_are_too_small_and_most_of_the_money_is_used(
     assert min(used) > 0.85
 
 
-@pytest.mark.parametrize("block", seeds(range(4), quick=2))
+@pytest.mark.parametrize("block", seeds(range(4), quick=1))
 def test_lost_and_unreadable_calls_are_within_the_budget_too(memory_path: Path, block: int) -> None:
     for seed in range(2000 + block * 25, 2025 + block * 25):
         budget = of_needed(seed, 0.1 + (seed % 25) / 10)
@@ -169,7 +169,7 @@ def killed_and_resumed(
     return play(second, resume=True), before, after
 
 
-@pytest.mark.parametrize("seed", seeds(range(3000, 3060), quick=20))
+@pytest.mark.parametrize("seed", seeds(range(3000, 3060), quick=12))
 def test_killed_and_resumed_the_two_bills_together_stay_within_the_budget(
     memory_path: Path, seed: int
 ) -> None:
@@ -181,7 +181,7 @@ def test_killed_and_resumed_the_two_bills_together_stay_within_the_budget(
     assert receipt.cost_usd <= budget.usd
 
 
-@pytest.mark.parametrize("seed", seeds(range(3100, 3120), quick=10))
+@pytest.mark.parametrize("seed", seeds(range(3100, 3120), quick=5))
 def test_killed_and_resumed_the_tokens_of_both_stay_within_the_budget(
     memory_path: Path, seed: int
 ) -> None:
@@ -233,7 +233,7 @@ def test_killed_and_resumed_active_seconds_of_both_count(memory_path: Path) -> N
 
 
 def test_a_step_has_a_budget_of_its_own_inside_that_of_the_run(memory_path: Path) -> None:
-    for seed in range(4000, 4020):
+    for seed in range(4000, 4008):
         first, provider = scene(memory_path, seed, answers(seed), of_needed(seed, 0.9))
         small = of_needed(seed, 0.3)
         receipt = play(replace(first, how={**WIDE, "budget": small}))
@@ -261,7 +261,7 @@ def test_calls_are_counted_and_never_more_than_allowed(memory_path: Path) -> Non
 
 
 def test_tokens_stay_within_the_budget(memory_path: Path) -> None:
-    for seed in range(4100, 4120):
+    for seed in range(4100, 4110):
         most = 3000 * (seed % 10)
         first, provider = scene(memory_path, seed, mishaps(seed), Budget.of(tokens=most))
         assert adds_up(play(first))
@@ -289,7 +289,7 @@ def test_a_member_that_is_too_dear_leaves_the_task_to_one_that_is_not(memory_pat
 # ── over HTTP ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("seed", seeds(range(20), quick=10))
+@pytest.mark.parametrize("seed", seeds(range(20), quick=5))
 def test_over_http_the_server_bills_no_more_than_the_budget(memory_path: Path, seed: int) -> None:
     """And the resumed run finishes without asking for anything twice."""
     asyncio.run(_over_http(memory_path, seed))

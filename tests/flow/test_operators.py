@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
+from fanfold.work.outcome import Receipt
 from tests.flow.children import child, finished
 from tests.flow.crash_child import PRICE, Job, Told, progress
 from tests.flow.operator_scenes import OPERATORS, RECORDS, SIZE
@@ -44,44 +46,67 @@ def in_doubt(store: Path) -> int:
         return int(counted.fetchone()[0])
 
 
-def whole(told: Told | None) -> Told:
-    assert told is not None
-    return told
+def whole(told: Told | None) -> Receipt:
+    assert told is not None and told.receipt is not None
+    return told.receipt
+
+
+class Whole(NamedTuple):
+    """A run to its end, and what it asked."""
+
+    store: Path
+    receipt: Receipt
+    asked: list[str]
+
+
+@pytest.fixture(scope="module")
+def carried(
+    server: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Whole]:
+    """By each operator; once for all tests."""
+
+    @cache
+    def one(operator: str) -> Whole:
+        store = tmp_path_factory.mktemp(operator)
+        job = Job(store=str(store), url=server.url, items=[], operator=operator)
+        first = len(server.books().asked)
+        receipt = whole(finished(child(job)))
+        server.wait_idle()
+        return Whole(store, receipt, [entry.prompt for entry in server.books().asked[first:]])
+
+    return one
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_killed_at_random_moments_and_resumed(
-    operator: str, server: RunningServer, tmp_path: Path
+    operator: str, server: RunningServer, carried: Callable[[str], Whole], tmp_path: Path
 ) -> None:
     """What was answered is not asked again, all outcomes are there, and the result is the same."""
-    job = Job(store=str(tmp_path / "whole"), url=server.url, items=[], operator=operator)
-    first = len(server.books().asked)
-    told = whole(finished(child(job)))
-    server.wait_idle()
-    once = [entry.prompt for entry in server.books().asked[first:]]
-    assert len(set(once)) == len(once) == told.receipt.calls > 0, "each is asked about once"
-    assert told.receipt.planned == PLANNED[operator] == sum(outcomes(told.receipt).values())
-    most, seeded = progress(tmp_path / "whole"), Random(f"kill {operator}")
-    killed = tmp_path / "killed"
+    store, receipt, once = carried(operator)
+    assert len(set(once)) == len(once) == receipt.calls > 0, "each is asked about once"
+    assert receipt.planned == PLANNED[operator] == sum(outcomes(receipt).values())
+    most, seeded = progress(store), Random(f"kill {operator}")
     before = len(server.books().asked)
-    again = msgspec.structs.replace(job, store=str(killed))
+    again = Job(store=str(tmp_path), url=server.url, items=[], operator=operator)
     for n, point in enumerate(sorted(seeded.sample(range(2, most - 1), 3))):
         dies = msgspec.structs.replace(again, die_at=point, resume=n > 0)
         finished(child(dies))
-    told = whole(finished(child(msgspec.structs.replace(again, resume=True))))
+    receipt = whole(finished(child(msgspec.structs.replace(again, resume=True))))
     server.wait_idle()
     asked = Counter(entry.prompt for entry in server.books().asked[before:])
     assert set(asked) == set(once)
-    assert asked.total() - len(asked) <= in_doubt(killed)
-    assert told.receipt.status == "complete"
-    assert sum(outcomes(told.receipt).values()) == told.receipt.planned == PLANNED[operator]
-    assert result(killed) == result(tmp_path / "whole")
+    assert asked.total() - len(asked) <= in_doubt(tmp_path)
+    assert receipt.status == "complete"
+    assert sum(outcomes(receipt).values()) == receipt.planned == PLANNED[operator]
+    assert result(tmp_path) == result(store)
 
 
-def test_a_second_run_asks_nobody(server: RunningServer, tmp_path: Path) -> None:
+def test_a_second_run_asks_nobody(
+    server: RunningServer, carried: Callable[[str], Whole], tmp_path: Path
+) -> None:
     for operator in OPERATORS:
-        job = Job(store=str(tmp_path / operator), url=server.url, items=[], operator=operator)
-        before = whole(finished(child(job))).receipt
-        after = whole(finished(child(msgspec.structs.replace(job, name="again")))).receipt
+        store, before, _ = carried(operator)
+        job = Job(store=str(store), url=server.url, items=[], operator=operator, name="again")
+        after = whole(finished(child(job)))
         assert (after.calls, after.reused, after.cost_usd) == (0, before.calls, 0.0)
     assert len(RECORDS) == SIZE

@@ -14,6 +14,7 @@ from fanfold.plans.load import load_plan
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.testing.script import Asked, Says
 from fanfold.work.outcome import Receipt
+from tests.examples import seeds
 from tests.flow.killed_plans import carried_through
 from tests.flow.small_plans import Functions
 
@@ -214,7 +215,7 @@ def answered(asked: Asked) -> Says:
     return Says(text=f"{prompt.rpartition('after ')[2].strip('[]')}+")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_killed_and_resumed_the_rounds_are_the_same_and_nothing_is_asked_twice(
     tmp_path: Path, seed: int
 ) -> None:

@@ -64,6 +64,6 @@ def test_a_million_items_in_flat_memory_and_linear_time(tmp_path: Path) -> None:
 
 
 def test_two_runs_at_once_in_one_store(tmp_path: Path) -> None:
-    both = [mapping(tmp_path, name, 4_000) for name in ("first", "second")]
+    both = [mapping(tmp_path, name, 1_500) for name in ("first", "second")]
     for process in both:
-        check(mapped(process), 4_000)
+        check(mapped(process), 1_500)

@@ -35,7 +35,7 @@ from fanfold.testing.script import Asked, Says
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import PASS, Missing, Receipt, Verdict
 from fanfold.work.task import Budget, Task
-from tests.examples import examples
+from tests.examples import examples, points
 from tests.flow.crash_child import PRICE, like
 from tests.flow.simulation import (
     Camera,
@@ -501,9 +501,10 @@ REACHES: dict[str, dict[str, Any]] = {"all": {}, "first": {"first": 3}, "within"
 
 
 @pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("many", points(4, 12))
 @pytest.mark.parametrize("free", [False, True])
-def test_killed_at_any_of_twelve_points_it_goes_on_and_pays_nothing_twice(
-    memory_path: Path, reach: str, free: bool
+def test_killed_at_any_point_it_goes_on_and_pays_nothing_twice(
+    memory_path: Path, reach: str, free: bool, many: int
 ) -> None:
     """What was answered durably is not asked again, and only what was under way is repeated."""
     like = traits("provider", takes="items", shared=False, metered=False) if free else None
@@ -514,7 +515,7 @@ def test_killed_at_any_of_twelve_points_it_goes_on_and_pays_nothing_twice(
     play(scene, after_commit=camera)
     assert told.value == "synthesis!"
     images = list(camera.seen.items())
-    for image, (known, lost) in Random(reach).sample(images, min(12, len(images))):
+    for image, (known, lost) in Random(reach).sample(images, min(many, len(images))):
         second, again = Provider(answering(in_order), like), Told(entries(), **how)
         receipt = play(replace(scene, store=image, members=(second,), pattern=again), resume=True)
         assert receipt.status == "complete"

@@ -27,6 +27,7 @@ from fanfold.work.ask import Reply, Usage
 from fanfold.work.member import Event, Request, Tell
 from fanfold.work.parts import PartReader, parts_of
 from fanfold.work.task import Budget
+from tests.examples import seeds
 from tests.flow.killed_plans import carried_through
 from tests.flow.simulation import Scene, outcomes, play
 
@@ -248,7 +249,7 @@ def listed(asked: Asked) -> Says:
     return Says(text=f"{kind} of {rest}")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_killed_and_resumed_no_part_is_asked_about_twice(tmp_path: Path, seed: int) -> None:
     ended = carried_through(tmp_path, PLAN, listed, seed)
     ended.check()

@@ -66,13 +66,11 @@ def test_over_stdio(tmp_path: Path, server: RunningServer, kind: str) -> None:
     checked(tmp_path, server, stdio(tmp_path), kind)
 
 
-def test_over_http(tmp_path: Path, server: RunningServer, url: str) -> None:
-    checked(tmp_path, server, ff.tool(mcp=url, timeout=LONG), "openai")
-
-
-def test_what_a_model_reads_is_what_the_server_says_and_only_what_is_wanted(
-    tmp_path: Path, server: RunningServer
+def test_over_http_and_a_model_reads_what_the_server_says_and_only_what_is_wanted(
+    tmp_path: Path, server: RunningServer, url: str
 ) -> None:
+    """Two runs by one server: it takes a second to start."""
+    checked(tmp_path, server, ff.tool(mcp=url, timeout=LONG), "openai")
     seen: list[Any] = []
 
     def says(asked: Asked) -> Says:
@@ -80,7 +78,7 @@ def test_what_a_model_reads_is_what_the_server_says_and_only_what_is_wanted(
         return Says(text="done")
 
     script.says = says
-    run(tmp_path, server, tools=[stdio(tmp_path, only=["add"])])
+    run(tmp_path, server, tools=[ff.tool(mcp=url, timeout=LONG, only=["add"])])
     (one,) = seen
     assert (one["function"]["name"], one["function"]["description"]) == (
         "add", "The sum of two numbers.",

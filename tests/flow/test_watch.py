@@ -16,6 +16,7 @@ from fanfold.plans.drawing.picture import picture
 from fanfold.plans.load import check_plan, load_plan
 from fanfold.testing.script import Asked, Says
 from fanfold.work.drift import in_sample
+from tests.examples import seeds
 from tests.faces.cli import fanfold
 from tests.flow.killed_plans import carried_through
 
@@ -170,7 +171,7 @@ def models(*names: str) -> str:
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_killed_and_resumed_no_check_is_paid_twice_and_all_of_them_count(
     tmp_path: Path, seed: int
 ) -> None:

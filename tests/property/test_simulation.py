@@ -89,7 +89,7 @@ def test_what_fails_is_made_small_and_printed_as_a_test() -> None:
     db = new_database()
     with planted(defect):
         seed = next(n for n in range(100) if failure_of(world_of(n), db) is not None)
-        small = shrink(world_of(seed), most=100)
+        small = shrink(world_of(seed), most=40)
         error = failure_of(small, db)
         assert error is not None
         assert len(repr(small)) < len(repr(world_of(seed)))

@@ -4,6 +4,7 @@ width."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from unicodedata import combining, east_asian_width
 
 import msgspec
@@ -62,6 +63,7 @@ def cells_wide(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_wide, text))
 
 
+@lru_cache(1024)
 def _wide(char: str) -> int:
     if combining(char):
         return 0
