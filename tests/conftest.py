@@ -52,8 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Thousands of tests stay in memory until the end; what looks for garbage need not go through
-    them again and again, and need not look that often: a twentieth of the time."""
-    gc.collect()
+    them again and again, and need not look that often: a twentieth of the time. What is garbage by now
+    is little, and to find it takes half a second in each process."""
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 50)

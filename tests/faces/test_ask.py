@@ -436,6 +436,6 @@ def on_a_terminal(folder: Path, *words: str) -> str:
 
 def subprocess_on(terminal: int, folder: Path, *words: str) -> Any:
     return subprocess.Popen(
-        [sys.executable, "-m", "fanfold", *words], cwd=folder, env=environment(folder),
+        [*MCP.command, *words], cwd=folder, env=environment(folder),
         stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL,
     )  # fmt: skip

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fanfold.members.local_store import ENGINE, home_of
-from tests.faces.cli import environment, fanfold
+from tests.faces.cli import WARM, environment, fanfold
 from tests.faces.disk import small_disk
 from tests.unit.members.embedded import CACHE, pretending, real_engine, without_engine
 
@@ -111,7 +110,7 @@ def test_setup_on_a_disk_without_room(tmp_path: Path) -> None:
 def test_on_a_terminal_there_is_a_bar(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     env = environment(tmp_path, {**OFFLINE, "TERM": "xterm", **in_cache(tmp_path / "cache")})
-    command = [sys.executable, "-m", "fanfold", "local", "setup"]
+    command = [*WARM.command, "local", "setup"]
     ended = subprocess.run(command, env=env, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
     shown = os.read(ours, 65_536).decode()

@@ -6,7 +6,6 @@ import os
 import pty
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from fanfold.journal.facts import RemoveRuns
 from fanfold.journal.sqlite.log import decode_light
 from fanfold.testing.running import RunningServer
-from tests.faces.cli import Ended, environment, fanfold, started
+from tests.faces.cli import WARM, Ended, environment, fanfold, started
 from tests.faces.project import write_function_project, write_project
 from tests.waiting import LONG, wait_until
 
@@ -169,7 +168,7 @@ def test_on_a_terminal_it_asks_first(
     run(project)
     ours, theirs = pty.openpty()
     os.write(ours, answer)
-    command = [sys.executable, "-m", "fanfold", "runs", "rm", "talk"]
+    command = [*WARM.command, "runs", "rm", "talk"]
     ended = subprocess.run(
         command, cwd=project, env=environment(project, {}), stdin=theirs, stdout=subprocess.DEVNULL,
         stderr=theirs, timeout=LONG, check=False,

@@ -133,10 +133,7 @@ def test_no_code_is_run_nothing_is_written_and_no_key_is_needed(tmp_path: Path) 
     (tmp_path / "own.yaml").write_text(OWN_PLAN)
     before = {path.name for path in tmp_path.iterdir()}
     for plan in ("own.yaml", "plan.yaml"):
-        with new_process(
-            tmp_path, "simulate", plan, "--limit", "12", "--runs", "3", "-j", "4"
-        ) as program:
-            ended = program.end()
+        ended = fanfold(tmp_path, "simulate", plan, "--limit", "12", "--runs", "3", "-j", "4")
         assert ended.code == 0, ended
         assert "12 items" in ended.out
     assert {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")} == before

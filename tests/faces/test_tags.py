@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fanfold.testing.running import RunningServer
-from tests.faces.cli import fanfold, runs
+from tests.faces.cli import environment, fanfold, python, runs
 from tests.faces.project import write_function_project, write_project
 from tests.faces.ui_server import served
 
@@ -66,6 +64,6 @@ ff.run_sync(main())
     ("tags", "found"), [('["one", "two"]', ["one", "two"]), ('"one"', ["one"])]
 )
 def test_of_a_script(tmp_path: Path, tags: str, found: list[str]) -> None:
-    (tmp_path / "s.py").write_text(SCRIPT.format(tags=tags))
-    subprocess.run([sys.executable, "s.py"], cwd=tmp_path, check=True, capture_output=True)
+    ended = python(tmp_path, SCRIPT.format(tags=tags), env=environment(tmp_path))
+    assert ended.code == 0, ended
     assert runs(tmp_path)[0]["tags"] == found

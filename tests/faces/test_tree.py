@@ -12,13 +12,13 @@ import pytest
 
 from fanfold.price import dollars
 from fanfold.testing.running import threaded_server
-from tests.faces.cli import Ended, fanfold
+from tests.faces.cli import WARM, Ended, fanfold
 from tests.faces.project import PRICE, write_project
 
 BOSS = """\
 import subprocess, sys
 prompt = sys.stdin.read()
-done = subprocess.run([sys.executable, "-m", "fanfold", "run", "plan.yaml", "--name", prompt, "--quiet"],
+done = subprocess.run(["../fanfold", "run", "plan.yaml", "--name", prompt, "--quiet"],
                       cwd="work", capture_output=True, text=True)
 print(done.returncode, done.stderr)
 print('{"fanfold": {"usd": 0.25, "input": 7, "output": 3}}')
@@ -50,14 +50,15 @@ def write_boss(folder: Path, url: str) -> None:
     """A plan of two items for a program that runs another plan, of three calls, for each."""
     folder.mkdir()
     write_project(folder / "work", url, items=3)
+    WARM.write_program(folder / "fanfold")
+    WARM.write_program(folder / "script", "-c", SCRIPT)
     (folder / "boss.py").write_text(BOSS)
-    (folder / "script.py").write_text(SCRIPT)
     (folder / "plan.yaml").write_text(PLAN.format(member="boss"))
     (folder / "script.yaml").write_text(PLAN.format(member="script"))
     (folder / "roster.yaml").write_text(
         "members:\n"
         f"  - {{id: boss, kind: command, cmd: [{sys.executable}, boss.py], price: {{call: 0.3}}}}\n"
-        f"  - {{id: script, kind: command, cmd: [{sys.executable}, script.py], price: {{call: 0}}}}\n"
+        "  - {id: script, kind: command, cmd: [./script], price: {call: 0}}\n"
     )
 
 

@@ -131,8 +131,10 @@ class Warm:
         """The words of a program that is `fanfold` to whoever starts it."""
         return [sys.executable, "-I", "-S", warm_client.__file__, self.address]
 
-    def write_program(self, path: Path) -> None:
-        path.write_text(f'#!/bin/sh\nexec {shlex.join(self.command)} "$@"\n', encoding="utf-8")
+    def write_program(self, path: Path, *words: str) -> None:
+        """With these words before its own. `-c CODE`: a program in Python, instead of `fanfold`."""
+        command = shlex.join([*self.command, *words])
+        path.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
         path.chmod(0o755)
 
     @cached_property

@@ -160,6 +160,8 @@ def become(wanted: Wanted) -> None:
     for number, given in zip(wanted.handles, moved, strict=True):
         os.dup2(given, number)
         os.close(given)
+    for name in ("stdin", "stdout", "stderr"):
+        opened_anew(name)
     if wanted.leads:
         os.setsid()
     os.chdir(wanted.folder)
@@ -169,6 +171,18 @@ def become(wanted: Wanted) -> None:
     sys.path[:1] = [] if wanted.safe else [wanted.folder]
     sys.argv = ["-c" if wanted.code else wanted.module, *wanted.words]
     sys.executable = os.path.join(os.path.dirname(sys.orig_argv[2]), PYTHON)
+
+
+def opened_anew(name: str) -> None:
+    """A stream of Python knows from the beginning whether it is a terminal or a file; these are others."""
+    old = getattr(sys, name)
+    new = os.fdopen(
+        old.fileno(), old.mode, buffering=1 if name == "stderr" else -1, encoding=old.encoding,
+        errors=old.errors, closefd=False,
+    )  # fmt: skip
+    new.buffer.raw.name = old.name
+    setattr(sys, name, new)
+    setattr(sys, f"__{name}__", new)
 
 
 def perform(wanted: Wanted) -> None:

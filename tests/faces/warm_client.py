@@ -46,17 +46,18 @@ def is_open(handle: int) -> bool:
 
 
 def main() -> None:
-    """`warm_client.py ADDRESS WORDS`, or `warm_client.py ADDRESS -P -m MODULE WORDS`."""
+    """`warm_client.py ADDRESS WORDS`, or `-P -m MODULE WORDS` or `-c CODE WORDS` behind the address."""
     address, *words = sys.argv[1:]
     safe = words[:2] == ["-P", "-m"]
     module, words = (words[2], words[3:]) if safe else ("fanfold", words)
+    code, words = (words[1], words[2:]) if words[:1] == ["-c"] else ("", words)
     handles = {
         number: number for number in map(int, os.listdir("/proc/self/fd")) if is_open(number)
     }
     leads = os.getsid(0) == os.getpid()
     with hand_over(
-        address, os.getcwd(), words, os.environ, handles, module=module, safe=safe, leads=leads,
-        tied=True,
+        address, os.getcwd(), words, os.environ, handles, module=module, code=code, safe=safe,
+        leads=leads, tied=True,
     ) as link:  # fmt: skip
         for handle in handles:
             if handle > 2:

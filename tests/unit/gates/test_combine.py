@@ -73,13 +73,16 @@ def test_the_truth_table_at_once_and_asked(
     combine: Callable[..., Gate], expected: Callable[[tuple[State, ...]], State]
 ) -> None:
     """Whichever of three parts answer at once or later, the state is the same."""
-    for states in product(STATES, repeat=3):
-        for later in product((False, True), repeat=3):
+
+    async def check() -> None:
+        for states, later in product(product(STATES, repeat=3), product((False, True), repeat=3)):
             parts = [
                 (Asking if late else at_once)(verdict_of(state, n))
                 for n, (state, late) in enumerate(zip(states, later, strict=True))
             ]
-            assert asyncio.run(settle(combine(*parts))).state == expected(states), (states, later)
+            assert (await settle(combine(*parts))).state == expected(states), (states, later)
+
+    asyncio.run(check())
 
 
 def test_pure_parts_answer_at_once() -> None:

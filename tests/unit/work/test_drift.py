@@ -20,11 +20,12 @@ def found_after(share: float, target: float, seed: int, most: int = 2000) -> int
 
 
 @pytest.mark.parametrize("target", [0.6, 0.9, 0.98])
+@pytest.mark.parametrize("times", [80, pytest.param(200, marks=pytest.mark.sweep)])
 def test_answers_that_reach_the_target_are_seldom_accused_however_long_they_are_watched(
-    target: float,
+    target: float, times: int
 ) -> None:
-    accused = [found_after(target, target, seed, 400) for seed in range(200)]
-    assert sum(one is not None for one in accused) <= 2 * 200 * RISK
+    accused = [found_after(target, target, seed, 400) for seed in range(times)]
+    assert sum(one is not None for one in accused) <= 2 * times * RISK
 
 
 @pytest.mark.parametrize(("target", "share", "most"), [(0.95, 0.85, 400), (0.8, 0.6, 300)])
