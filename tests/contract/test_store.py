@@ -41,8 +41,8 @@ from fanfold.journal.facts import (
     encode,
 )
 from fanfold.journal.limits import MonthlyLimit
-from fanfold.journal.sqlite.folder import APPLICATION_ID
 from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.journal.sqlite.schema import APPLICATION_ID
 from fanfold.journal.sqlite.writer import Writer
 from fanfold.journal.stream import Commit
 from fanfold.work.ask import Reply, Usage

@@ -60,7 +60,7 @@ def wait_for_work(address: str, lock: int, modules: list[str]) -> Wanted | None:
     """What to run, in a fork; None in the process itself, when nobody asks any more: then standard input
     ends. The door is open when it has its name, and the lock is given up after that."""
     from fanfold.faces.cli.main import COMMANDS
-    from fanfold.journal.sqlite.folder import migrate
+    from fanfold.journal.sqlite.schema import migrate
 
     for name in (*(place.partition(":")[0] for place, _ in COMMANDS.values()), *modules):
         importlib.import_module(name)

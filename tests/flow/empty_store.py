@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from fanfold.journal.sqlite.folder import migrate
+from fanfold.journal.sqlite.schema import migrate
 
 with closing(sqlite3.connect(":memory:")) as db:
     migrate(db)

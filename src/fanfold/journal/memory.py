@@ -22,8 +22,8 @@ from fanfold.errors import StoreBusy, StoreError
 from fanfold.journal.contract import Life, SessionOwner
 from fanfold.journal.facts import EndAttempt, Fact
 from fanfold.journal.sqlite.bulk import STATEMENTS
-from fanfold.journal.sqlite.folder import migrate
 from fanfold.journal.sqlite.log import Commits, Following, Log
+from fanfold.journal.sqlite.schema import migrate
 from fanfold.journal.sqlite.sessions import this_process
 from fanfold.journal.sqlite.store import Reader
 from fanfold.journal.sqlite.trouble import Statements

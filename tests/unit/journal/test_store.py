@@ -18,8 +18,9 @@ from fanfold.errors import StoreError, StoreFull
 from fanfold.journal import opening
 from fanfold.journal.facts import AddRun, RunRecord
 from fanfold.journal.opening import open_store
-from fanfold.journal.sqlite.folder import APPLICATION_ID, StoreFolder
+from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.journal.sqlite.schema import APPLICATION_ID
 from fanfold.work.outcome import StopCause
 from tests.examples import seeds
 from tests.unit.journal.disks import read_only, small_disk

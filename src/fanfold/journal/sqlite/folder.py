@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import os
 import sqlite3
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
-from functools import cache
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +38,7 @@ from fanfold.journal.sqlite.disk import (
 from fanfold.journal.sqlite.log import Commits, Log
 from fanfold.journal.sqlite.marks import Highest, Marks, SentFile, highest, missing
 from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.journal.sqlite.schema import APPLICATION_ID, migrate
 from fanfold.journal.sqlite.sealing import seal_by_triggers
 from fanfold.journal.sqlite.sessions import LockedSessions, this_process
 from fanfold.journal.sqlite.trouble import (
@@ -53,7 +52,6 @@ from fanfold.journal.sqlite.trouble import (
 from fanfold.journal.sqlite.unsaved import SideFile, left_behind
 from fanfold.journal.sqlite.verified import CheckedStatements
 
-APPLICATION_ID = 0x46464C44  # "FFLD"
 _MAGIC = b"SQLite format 3\x00"
 
 
@@ -365,47 +363,6 @@ class StoreFolder(Commits):
             db.execute("select count(*) from runs").fetchone()
         finally:
             db.close()
-
-
-def migrate(db: sqlite3.Connection) -> bool:
-    """Bring it up to date. Whether anything was to do."""
-    version: int = db.execute("pragma user_version").fetchone()[0]
-    if version >= len(MIGRATIONS):
-        return False
-    if db.execute("pragma page_count").fetchone()[0] == 0:
-        _fill(db)
-    else:
-        _take_steps(db)
-    return True
-
-
-def _fill(db: sqlite3.Connection) -> None:
-    """A new store is a copy of an empty one with a name of its own. The steps take ten times as long, and
-    a process may make many stores. Trap: `backup` waits for a lock without end, `begin` does not."""
-    db.execute("begin immediate")
-    db.execute("rollback")
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
-        _empty().backup(new)
-        new.execute("update store set id = lower(hex(randomblob(8)))")
-        new.backup(db)
-
-
-@cache
-def _empty() -> sqlite3.Connection:
-    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _take_steps(db)
-    atexit.register(db.close)
-    return db
-
-
-def _take_steps(db: sqlite3.Connection) -> None:
-    db.execute("begin immediate")
-    version = db.execute("pragma user_version").fetchone()[0]
-    for step in MIGRATIONS[version:]:
-        step(db)
-    db.execute(f"pragma application_id = {APPLICATION_ID}")
-    db.execute(f"pragma user_version = {len(MIGRATIONS)}")
-    db.execute("commit")
 
 
 def _header_fields(head: bytes) -> tuple[int, int, int, int]:

@@ -18,9 +18,9 @@ from fanfold.journal.contract import Life, SessionOwner, Store
 from fanfold.journal.facts import EndAttempt, Fact, decode, encode
 from fanfold.journal.memory import MemorySent
 from fanfold.journal.sqlite.bulk import STATEMENTS
-from fanfold.journal.sqlite.folder import migrate
 from fanfold.journal.sqlite.log import Commits, Log
 from fanfold.journal.sqlite.queue import TABLES
+from fanfold.journal.sqlite.schema import migrate
 from fanfold.journal.sqlite.store import JournalStore
 from fanfold.journal.sqlite.trouble import Statements
 from fanfold.journal.sqlite.unsaved import SideFile, is_kept
