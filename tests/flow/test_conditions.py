@@ -16,6 +16,7 @@ from fanfold.plans.file import plan_schema
 from fanfold.plans.load import load_plan
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.testing.script import Asked, Says
+from tests.examples import seeds
 from tests.flow.killed_plans import carried_through
 from tests.flow.small_plans import Functions
 
@@ -198,7 +199,7 @@ def rated(asked: Asked) -> Says:
     return Says(data={"value": 7}) if asked.schema else Says(text=asked.prompt)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(range(2), quick=1))
 def test_killed_and_resumed_the_same_steps_are_taken(tmp_path: Path, seed: int) -> None:
     ended = carried_through(tmp_path, PLAN, rated, seed)
     ended.check()

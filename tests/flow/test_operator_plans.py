@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fanfold as ff
-from bench.operators import Matcher, across, fits, joined, knows, load, merged
+from bench.operators import Matcher, Matching, across, fits, joined, knows, load, merged
 from fanfold.errors import BadInput
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.blocking import Block
@@ -375,10 +375,17 @@ def test_a_mistake_is_named_with_its_line_and_nothing_starts(
 # ── against the truth ────────────────────────────────────────────────────────────────────────────
 
 
-def test_joined_records_against_the_truth_of_others() -> None:
-    """Fitted on one half, scored on the other; who knows the truth misses only what was not asked."""
+@pytest.fixture(scope="module")
+def beer() -> tuple[Matching, Matcher]:
+    """Records of two lists, and who was fitted on one half of them."""
     data = load("beer")
-    asks, made = asyncio.run(joined(data, Matcher(data), Block()))
+    return data, Matcher(data)
+
+
+def test_joined_records_against_the_truth_of_others(beer: tuple[Matching, Matcher]) -> None:
+    """Fitted on one half, scored on the other; who knows the truth misses only what was not asked."""
+    data, matcher = beer
+    asks, made = asyncio.run(joined(data, matcher, Block()))
     _, best = asyncio.run(joined(data, knows(data), Block()))
     left = sum(not fits(row["id"]) for row in data.left)
     assert asks <= Block().bound(left + len(data.right))
@@ -386,10 +393,10 @@ def test_joined_records_against_the_truth_of_others() -> None:
     assert 0.85 <= made.f1 <= best.f1
 
 
-def test_resolved_records_against_the_truth_of_others() -> None:
+def test_resolved_records_against_the_truth_of_others(beer: tuple[Matching, Matcher]) -> None:
     """At most 2 % of all pairs of the list are asked about, and at least 98 % of the matches found."""
-    data = load("beer")
-    asks, made = asyncio.run(merged(data, across(data, Matcher(data)), Block()))
+    data, matcher = beer
+    asks, made = asyncio.run(merged(data, across(data, matcher), Block()))
     _, best = asyncio.run(merged(data, knows(data), Block()))
     many = sum(not fits(row["id"]) for row in data.left) + len(data.right)
     assert asks <= 0.02 * many * (many - 1) / 2

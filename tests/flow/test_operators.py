@@ -88,7 +88,7 @@ def test_killed_at_random_moments_and_resumed(
     most, seeded = progress(store), Random(f"kill {operator}")
     before = len(server.books().asked)
     again = Job(store=str(tmp_path), url=server.url, items=[], operator=operator)
-    for n, point in enumerate(sorted(seeded.sample(range(2, most - 1), 3))):
+    for n, point in enumerate(sorted(seeded.sample(range(2, most - 1), 2))):
         dies = msgspec.structs.replace(again, die_at=point, resume=n > 0)
         finished(child(dies))
     receipt = whole(finished(child(msgspec.structs.replace(again, resume=True))))

@@ -20,6 +20,7 @@ from fanfold.testing.script import Asked, Says
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import Missing, Part
 from fanfold.work.pieces import Fits
+from tests.examples import seeds
 from tests.flow.killed_plans import carried_through
 from tests.flow.simulation import Scene, outcomes, play, words
 
@@ -214,7 +215,7 @@ def says(asked: Asked) -> Says:
     return Says(text=f"sum {asked.prompt[-40:]}" if asked.prompt.startswith("Sum") else "fine")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_killed_and_resumed_the_files_say_what_is_missing(tmp_path: Path, seed: int) -> None:
     ended = carried_through(tmp_path, PLAN, says, seed)
     receipt = ended.receipt

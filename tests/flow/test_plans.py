@@ -13,6 +13,7 @@ from fanfold.plans.prepare import Options, prepare, prepare_resume
 from fanfold.testing.running import threaded_server
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
+from tests.examples import seeds
 from tests.flow.small_plans import executed
 
 PLAN = """\
@@ -65,7 +66,9 @@ def test_a_plan_of_all_patterns_runs_to_its_end(tmp_path: Path) -> None:
         assert receipt.calls == books.paid_calls + 1  # the function's
 
 
-@pytest.mark.parametrize("steps", [(1, 9, 20), (7, 8, 31), (13, 27, 40), (18, 24, 44)])
+@pytest.mark.parametrize(
+    "steps", seeds([(1, 9, 20), (7, 8, 31), (13, 27, 40), (18, 24, 44)], quick=2)
+)
 def test_stopped_after_any_number_of_calls_it_pays_nothing_twice(
     tmp_path: Path, steps: tuple[int, ...]
 ) -> None:

@@ -200,13 +200,13 @@ def test_services_keep_what_all_asks_share(tmp_path: Path, member: str, part: st
         if "template" in part:
             receipt = run_sync(headed(tmp_path, member, **given))
         else:
-            receipt = run_sync(mapped(tmp_path, member, 60, **given))
+            receipt = run_sync(mapped(tmp_path, member, 40, **given))
         books = server.books()
-    assert (receipt.passed, caches.writes + caches.hits) == (60, 60)
+    assert (receipt.passed, caches.writes + caches.hits) == (40, 40)
     if member == "a":
-        assert (caches.writes, caches.hits) == (1, 59)
+        assert (caches.writes, caches.hits) == (1, 39)
     else:
-        assert caches.hits == 59
+        assert caches.hits == 39
     assert receipt.cost_usd == pytest.approx(books.bill / 1e9)
     (step,) = receipt.steps
     assert step.hit_rate > 0.95
@@ -220,7 +220,7 @@ async def headed(folder: Path, member: str, **how: Any) -> Receipt:
         "cached", store=folder / "store", roster=folder / "roster.yaml", allow_paid=True
     ) as run:
         found = await ff.map_reduce(
-            run, [{"id": f"{n:03}"} for n in range(60)], prompt=CONTEXT + " {{ item.id }}",
+            run, [{"id": f"{n:03}"} for n in range(40)], prompt=CONTEXT + " {{ item.id }}",
             member=member, concurrency=32, **how,
         )  # fmt: skip
     return found.receipt

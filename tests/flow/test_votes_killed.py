@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.testing.script import Asked, Says
+from tests.examples import seeds
 from tests.flow.killed_plans import carried_through
 
 VOTERS = ("a", "b", "c")
@@ -42,7 +43,7 @@ def says(asked: Asked) -> Says:
     return Says(data={"reasons": f"b is right about {n}.", "choice": choice})
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_where_nobody_has_a_majority_the_question_is_kicked(tmp_path: Path, seed: int) -> None:
     ended = carried_through(tmp_path, PLAN % "", says, seed, roster=ROSTER)
     ended.check()
@@ -53,7 +54,7 @@ def test_where_nobody_has_a_majority_the_question_is_kicked(tmp_path: Path, seed
     assert reasons == {"no majority: 1 a says no, 1 b says no, 1 c says no": 3}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_or_a_judge_decides_and_its_reasons_are_on_record(tmp_path: Path, seed: int) -> None:
     plan = PLAN % ", decide: majority, judge: {member: judge}"
     ended = carried_through(tmp_path, plan, says, seed, roster=ROSTER)
