@@ -265,6 +265,31 @@ def test_a_repetition_that_was_never_sent_is_not_the_one_that_counts(backend: Ba
     assert within(backend, act) == [("died", True, 0), ("unsent", False, 0), ("", False, 1)]
 
 
+def test_of_voters_with_the_same_question_each_repetition_counts_by_itself(
+    backend: Backend,
+) -> None:
+    """The calls of both are in doubt, then the repetition of the second; that of the first was not sent.
+    What repeats the first after that may be paid twice."""
+    one, other = {"answerer": "m:1"}, {"member": "n", "answerer": "n:1", "accept": ("n:1",)}
+
+    async def act(store: Store) -> list[Any]:
+        await store.write(AddRun(record()))
+        await write(store, start(session="dead", **one), start(session="dead", **other))
+        await store.write(LoseAttempts((1, 2), 5.0))
+        await store.write(start(session="dead too", take_over=True, **other))
+        await store.write(start(session="dead too", take_over=True, **one))
+        await store.write(LoseAttempts((3, 4), 6.0, unsent=(4,)))
+        await store.write(start(take_over=True, **one))
+        await store.write(start(take_over=True, **other))
+        known = store.read.attempts(1)
+        return [(one.lost, one.again, one.repeats) for one in known]
+
+    assert within(backend, act) == [
+        ("died", True, 0), ("died", True, 0), ("died", True, 1), ("unsent", False, 0),
+        ("", False, 1), ("", False, 1),
+    ]  # fmt: skip
+
+
 def test_what_another_has_adopted_is_not_lost_with_the_session_it_was_of(backend: Backend) -> None:
     """Whoever waited for the dead session may learn of its end late."""
 

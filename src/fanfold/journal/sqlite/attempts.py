@@ -99,11 +99,23 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
     bulk.put(db, _ATTEMPT, attempts)
     sums.start(db, granted)
     bulk.put(db, "insert into claims (key, answerer, attempt, crc)", claimed)
-    repeated = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
-    if repeated:
-        with sealing.changing(db, repeated):
-            bulk.among(db, "update attempts set again = 1 where no in ({})", repeated)
+    _note_repetitions(db, claims)
     return claims
+
+
+def _note_repetitions(db: Database, claims: list[Claim]) -> None:
+    """`again` is the attempt that repeats one in doubt: the first that was sent, as that is counted."""
+    by: dict[int, int] = {}
+    for claim in claims:
+        if claim.attempt:
+            for holder in claim.doubt:
+                if not holder.again:
+                    by.setdefault(holder.attempt, claim.attempt)
+    if by:
+        with sealing.changing(db, by):
+            db.executemany(
+                "update attempts set again = ? where no = ?", [(n, no) for no, n in by.items()]
+            )
 
 
 def _started(number: int, f: StartAttempt, again: tuple[int, int]) -> tuple[Any, ...]:

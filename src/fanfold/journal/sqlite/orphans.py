@@ -6,6 +6,11 @@ from fanfold.journal.facts import UNSENT, AdoptAttempts, LoseAttempts
 from fanfold.journal.sqlite import budgets, bulk, sealing, sums
 from fanfold.journal.sqlite.bulk import Database
 
+_REPEATED_BY = (
+    "select no from attempts where again = ? and no < ? and state = 'in_doubt'"
+    " and no in (select attempt from claims)"
+)
+
 
 def lose(db: Database, facts: list[LoseAttempts]) -> list[None]:
     for fact in facts:
@@ -48,13 +53,7 @@ def _refund(db: Database, numbers: tuple[int, ...], at: float) -> None:
 def not_repeated(db: Database, number: int) -> None:
     """It would have repeated attempts in doubt, but was not sent. They wait for another that does,
     which is then counted as the one."""
-    rows = db.execute(
-        "select other.attempt from claims own"
-        " join claims other on other.key = own.key join attempts a on a.no = other.attempt"
-        " where own.attempt = ? and other.attempt < ? and a.state = 'in_doubt'"
-        " order by other.attempt desc limit (select repeats from attempts where no = ?)",
-        (number, number, number),
-    ).fetchall()
+    rows = db.execute(_REPEATED_BY, (number, number)).fetchall()
     waiting = {no for (no,) in rows}
     with sealing.changing(db, {*waiting, number}):
         bulk.among(db, "update attempts set again = 0 where no in ({})", waiting)
