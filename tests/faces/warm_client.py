@@ -65,11 +65,11 @@ def main() -> None:
         process = number(link)
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(one, lambda n, _: os.kill(process, n))
-        code = number(link)
-    if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    sys.exit(code)
+        ended = number(link)
+    if ended < 0:
+        signal.signal(-ended, signal.SIG_DFL)
+        os.kill(os.getpid(), -ended)
+    sys.exit(ended)
 
 
 if __name__ == "__main__":
