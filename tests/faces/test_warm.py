@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -108,6 +109,7 @@ def test_it_ends_with_its_owner_and_so_does_what_is_under_way(
         owner.send_signal(number)
     wait_until(lambda: not listening(f"{doors}/commands"))
     wait_until(lambda: not Path("/proc", fork).exists())
+    shutil.rmtree(doors)
 
 
 def listening(address: str) -> bool:

@@ -282,9 +282,9 @@ class Case(msgspec.Struct, frozen=True):
 
 CASES = st.builds(
     Case,
-    items=st.integers(0, 12),
+    items=st.integers(0, 30),
     leave=st.lists(
-        st.dictionaries(st.integers(0, 11), st.sampled_from(["kicked", "skipped", "failed"])),
+        st.dictionaries(st.integers(0, 29), st.sampled_from(["kicked", "skipped", "failed"])),
         min_size=1, max_size=4,
     ),
     concurrency=st.lists(st.integers(1, 6), min_size=4, max_size=4),
