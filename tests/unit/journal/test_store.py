@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from fanfold.work.outcome import StopCause
 from tests.examples import seeds
 from tests.unit.journal.disks import read_only, small_disk
 from tests.unit.journal.processes import entering, writing
+from tests.waiting import wait_until
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -365,6 +368,28 @@ def test_many_processes_make_one_new_store_at_once(tmp_path: Path, attempt: int)
     """They wait for one another; none takes the half-made store of another for a torn one."""
     finish([writing(tmp_path / "store", name, 3) for name in "abcdef"])
     assert names(tmp_path / "store") == dict.fromkeys("abcdef", 3)
+
+
+def test_who_only_looks_waits_for_who_is_making_the_store(tmp_path: Path) -> None:
+    store, lock = tmp_path / "store", tmp_path / "store" / "setup.lock"
+    open_store(str(store)).close()
+    whole = (store / "journal.db").read_bytes()
+    (store / "journal.db").write_bytes(whole[:8192])
+    with lock.open("rb") as held, ThreadPoolExecutor(1) as other:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        looked = other.submit(lambda: opening.look(str(store)).close())
+        wait_until(lambda: looked.done() or _handles_of(lock) == 2)
+        (store / "journal.db").write_bytes(whole)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        looked.result()
+
+
+def _handles_of(file: Path) -> int:
+    found = 0
+    for handle in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # it was closed meanwhile
+            found += os.readlink(f"/proc/self/fd/{handle}") == str(file)
+    return found
 
 
 def finish(processes: list[object]) -> None:

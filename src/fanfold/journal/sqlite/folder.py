@@ -6,8 +6,9 @@ import fcntl
 import os
 import sqlite3
 import struct
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ from fanfold.journal.sqlite.unsaved import SideFile, left_behind
 from fanfold.journal.sqlite.verified import CheckedStatements
 
 _MAGIC = b"SQLite format 3\x00"
+LONGEST_SETUP = 60.0  # seconds that who only looks waits for who makes the store
 
 
 class StoreFolder(Commits):
@@ -96,6 +98,17 @@ class StoreFolder(Commits):
         finally:
             os.close(handle)
 
+    def _wait_until_made(self) -> None:
+        """Another process may be making the store right now, and half of it is torn."""
+        until = time.monotonic() + LONGEST_SETUP
+        with suppress(OSError), self._setup.open("rb") as lock:
+            while time.monotonic() < until:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    return
+                except BlockingIOError:
+                    time.sleep(0.01)
+
     def look(self) -> sqlite3.Connection:
         """Only to read: nothing is made or changed, so a full or read-only disk does not matter.
 
@@ -106,6 +119,7 @@ class StoreFolder(Commits):
             raise StoreError(
                 f"{self.file}: no such store; run a plan here first or use --store DIR"
             )
+        self._wait_until_made()
         self._check()
         if self._version < len(MIGRATIONS):
             self.prepare()
