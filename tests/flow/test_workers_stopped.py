@@ -1,4 +1,4 @@
-"""A run stops while asks of it wait for workers: what nobody has taken was not sent."""
+"""Asks that wait for workers and are not wanted any more: what nobody has taken was not sent."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, threaded_server
 from tests import postgres
 from tests.faces.cli import fanfold, started
-from tests.faces.project import PRICE
+from tests.faces.project import MEMBER, PRICE
 from tests.flow.answering import all_answered
-from tests.flow.test_workers import Machines, rows
+from tests.flow.test_workers import AT, Machines, rows
 from tests.postgres import PostgresServer
 from tests.waiting import wait_until
 
@@ -70,3 +71,24 @@ def test_a_run_without_a_worker_can_be_stopped(
     assert (paused.code, receipt["status"], receipt["calls"]) == (4, "paused", 0)
     assert (receipt["cost_usd"], receipt["in_doubt"]) == (0.0, 0)
     assert model.totals().asked == 0
+
+
+def test_a_hedge_that_no_worker_has_taken_costs_nothing(
+    database: PostgresServer, model: RunningServer, tmp_path: Path
+) -> None:
+    """The other request was answered: the hedge is taken out of the queue, and was no call."""
+    machines = Machines(database.place(), model.url, tmp_path, items=1)
+    here = MEMBER.format(url=model.url)
+    there = here.replace("- id: m", "- id: w").replace("input: 1000", "input: 2000")
+    (machines.run / "roster.yaml").write_text(f"members:\n{here}{there}{AT}")
+    plan = machines.run / "plan.yaml"
+    plan.write_text(plan.read_text().replace("member: m", "hedge: {extra: 1.0, after: 0.1}"))
+    with started(machines.run, "run", *machines.words) as run:
+        run.until(lambda: model.totals().in_flight == 1)
+        run.until(lambda: rows(database, machines.place, WAIT) == [(1,)])
+        model.release()
+        ended = run.end()
+    receipt, books = ended.receipt, model.books()
+    assert (ended.code, receipt["passed"], receipt["calls"], receipt["hedged"]) == (0, 1, 1, 0)
+    assert (len(books.asked), receipt["cost_usd"]) == (1, dollars(books.bill))
+    assert rows(database, machines.place, "select count(*) from s.asks") == [(0,)]

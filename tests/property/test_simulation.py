@@ -315,6 +315,20 @@ def test_of_a_hedged_ask_the_second_is_taken_back_when_a_resumed_run_has_its_ans
     assert simulate(world).statuses == ["complete", "complete"]
 
 
+@pytest.mark.parametrize(
+    "site", [one for one in sorted(await_sites()) if source_of(one).endswith("in _send")]
+)
+def test_of_a_hedged_ask_the_other_is_out_of_the_queue_before_the_reply_is_on_record(
+    site: str,
+) -> None:
+    """A run that died in between left it there, and a worker took it although the reply was durable."""
+    job = WorldJob(pattern="ensemble", items=2, hedge=True)
+    services = (SimulatedService("one"), SimulatedService("two", kind="workers"))
+    crash = WorldFault("crash_at", at=1, order=site)
+    world = World(301395, (job,), services, (crash,), leases=True, shuffle=False, workers=1)
+    assert simulate(world).statuses == ["complete"]
+
+
 def test_what_a_living_process_has_adopted_is_not_lost_with_the_dead_one_it_is_from() -> None:
     """Another run that waited for the dead one gave it up, and asked again; on a server, it even took the
     lease from who had adopted it."""

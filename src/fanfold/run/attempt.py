@@ -83,10 +83,6 @@ class Attempt:
         except LeftInBatch as left:
             self.leave_in_batch()
             self._ctx.stopping.pause(str(left))
-        except NeverSubmitted:
-            self.uncount()
-            self._ctx.executor.forget(self.grant.traits.asked_as, self.grant.request.span)
-            raise
         except Exception as error:
             await self.fail(error)
             raise
@@ -326,8 +322,12 @@ class Attempt:
     async def fail(self, error: Exception) -> None:
         """No reply. Refund what was surely not carried out; what may have been counts as spent."""
         ctx, shard, grant = self._ctx, self.shard, self.grant
-        ctx.dispatch.failed(grant, shard.ids, error)
         traits = grant.traits
+        if isinstance(error, NeverSubmitted):
+            self.uncount()
+            ctx.executor.forget(traits.asked_as, grant.request.span)
+            return
+        ctx.dispatch.failed(grant, shard.ids, error)
         if not traits.metered:
             ctx.dispatch.settle(grant, ONE_CALL)
             fact = RecordFailure(

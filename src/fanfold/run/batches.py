@@ -181,8 +181,9 @@ class BatchExecutor:
     def withdraw(self, member: str, span: str) -> bool:
         return self._members[member].withdraw(span)
 
-    async def take_back(self, member: str, span: str) -> None:
+    async def take_back(self, member: str, span: str) -> bool:
         """What was adopted here has been sent."""
+        return False
 
     def end_agents(self, why: str, message: str, item: str = "") -> None:
         """There are none."""
@@ -251,8 +252,8 @@ class Executors:
     def withdraw(self, member: str, span: str) -> bool:
         return self._of(member).withdraw(member, span)
 
-    async def take_back(self, member: str, span: str) -> None:
-        await self._of(member).take_back(member, span)
+    async def take_back(self, member: str, span: str) -> bool:
+        return await self._of(member).take_back(member, span)
 
     def take_over(self, member: str, record: SubmissionRecord, requests: list[Request]) -> None:
         self.batches.take_over(member, record, requests)

@@ -68,8 +68,9 @@ class Executor(Protocol):
         """Take an ask back. False: it is sent already, or nobody knows."""
         ...
 
-    async def take_back(self, member: str, span: str) -> None:
-        """Another has answered. What nobody has begun is not sent any more, and ends with NeverSubmitted."""
+    async def take_back(self, member: str, span: str) -> bool:
+        """Another has answered. What nobody has begun is not sent any more, and ends with NeverSubmitted.
+        False: somebody has, or nobody knows."""
         ...
 
     def leave(self, why: str) -> None:
@@ -143,8 +144,9 @@ class LocalExecutor:
     def withdraw(self, member: str, span: str) -> bool:
         return False
 
-    async def take_back(self, member: str, span: str) -> None:
+    async def take_back(self, member: str, span: str) -> bool:
         """All that was asked here has begun."""
+        return False
 
     def leave(self, why: str) -> None:
         """All that was asked here has begun."""

@@ -152,10 +152,9 @@ class HostGroup:
         if host is not None:
             host.forget(span)
 
-    async def take_back(self, span: str) -> None:
+    async def take_back(self, span: str) -> bool:
         host = self._on.get(span)
-        if host is not None:
-            await host.take_back(span)
+        return host is not None and await host.take_back(span)
 
     def leave(self, why: str) -> None:
         """Those that wait for a slot are not sent."""

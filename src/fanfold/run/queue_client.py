@@ -8,7 +8,7 @@ process had asked for: an answer, an ask under way, or nothing, and then nothing
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,6 +55,7 @@ class QueueClient:
         self._to_cancel: list[str] = []
         self._to_end: dict[str, str] = {}  # agents, each with what is said of its end
         self._to_forget: list[str] = []
+        self._to_take_back: dict[str, asyncio.Future[bool]] = {}
         self._taken_back: set[str] = set()
         self._handed: set[str] = set()  # answers that are given out, and not forgotten yet
         self._missed: dict[str, float] = {}  # workers that are dead, since when
@@ -84,6 +85,9 @@ class QueueClient:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """The queue cannot be used any more: nobody waits for it in vain."""
+        for back in self._to_take_back.values():
+            if not back.done():
+                back.set_result(False)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.broken, unsent = error, {ask.span for ask in self._to_put}
@@ -129,14 +133,16 @@ class QueueClient:
         self._to_own.append(request.span)
         return await self._answer(traits, request)
 
-    async def take_back(self, span: str) -> None:
-        """It may not be ours yet. A queue that is away has it still, which does no more than cost."""
+    async def take_back(self, span: str) -> bool:
+        """By the one task, which has put it in before."""
         with suppress(StoreError):
-            await self.queue.own([span])
-            for one in await self.queue.withdraw([span]):
-                self._taken_back.add(one)
-                self._end(one, NeverSubmitted(ANSWERED))
-                self._to_forget.append(one)
+            await self.open()
+        if self._task is None or self._task.done():
+            return False
+        back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._to_take_back[span] = back
+        self._changed.set()
+        return await back
 
     async def _answer(self, traits: Traits, request: Request) -> Reply:
         span, items = request.span, request.ask.items
@@ -241,6 +247,9 @@ class QueueClient:
         if owned := self._to_own:
             self._to_own = []
             await self.queue.own(owned)
+        if wanted := tuple(self._to_take_back):
+            await self.queue.own(wanted)
+            self._took_back(wanted, await self.queue.withdraw(wanted))
         if self._leaving and self._waiting:
             for span in await self.queue.withdraw(tuple(self._waiting)):
                 self._end(span, NeverSubmitted(self._leaving))
@@ -249,6 +258,16 @@ class QueueClient:
             self._to_forget = []
             await self.queue.forget(forgotten)
             self._handed.difference_update(forgotten)
+
+    def _took_back(self, wanted: Sequence[str], withdrawn: Collection[str]) -> None:
+        self._taken_back.update(withdrawn)
+        self._to_forget.extend(withdrawn)
+        for span in wanted:
+            if span in withdrawn:
+                self._end(span, NeverSubmitted(ANSWERED))
+            back = self._to_take_back.pop(span)
+            if not back.done():
+                back.set_result(span in withdrawn)
 
     def _hand_out(self, span: str, answer: bytes) -> None:
         waiting = self._waiting.get(span)

@@ -29,17 +29,15 @@ async def carry_out_hedged(ctx: Context, first: Attempt, stated: Hedge) -> Claim
     refused = await first.begin()
     if refused is not None:
         return refused
-    race = Race(ctx, first.shard, ctx.steps.hedging(first.shard.step, stated))
+    hedging = ctx.steps.hedging(first.shard.step, stated)
+    race = Race(ctx, first.shard, hedging, Entrant(ctx, first))
     try:
-        winner, reply = await race.winner(Entrant(ctx, first))
+        winner, reply = await race.winner()
     except BaseException as error:
         if race.abandon() and isinstance(error, asyncio.CancelledError):
             first.shard.lost(CANCELLED)
         raise
-    try:
-        await winner.attempt.land(reply)
-    finally:
-        await race.over()
+    await race.land(winner, reply)
     return None
 
 
@@ -75,37 +73,38 @@ def _heard(request: asyncio.Future[Reply]) -> None:
 class Race:
     """The first request of an ask, and perhaps a second one."""
 
-    def __init__(self, ctx: Context, shard: Shard, hedging: Hedging) -> None:
-        self._ctx, self._shard, self._hedging = ctx, shard, hedging
-        self._running: list[Entrant] = []
+    def __init__(self, ctx: Context, shard: Shard, hedging: Hedging, first: Entrant) -> None:
+        self._ctx, self._shard, self._hedging, self._first = ctx, shard, hedging, first
+        self._running: list[Entrant] = [first]
         self._late: list[Entrant] = []
+        self._unsent: list[Entrant] = []  # of these, after all
         self._wanted: Demand | None = None
         self._leave: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
 
     # ── the first good reply ──
 
-    async def winner(self, first: Entrant) -> tuple[Entrant, Reply]:
-        self._running.append(first)
+    async def winner(self) -> tuple[Entrant, Reply]:
+        first = self._first
         self._hedging.asks += 1
         times = self._hedging.times(first.grant.traits)
         times.began(first.since)
         try:
-            await self._until_hedged(first)
+            await self._until_hedged()
             self._stop_looking()
-            return await self._first_good(first)
+            return await self._first_good()
         finally:
             self._stop_looking()
             times.ended(first.since)
 
-    async def _first_good(self, first: Entrant) -> tuple[Entrant, Reply]:
+    async def _first_good(self) -> tuple[Entrant, Reply]:
         first_error: Exception | None = None
         while self._running:
             winner = next((one for one in self._running if one.answer is not None), None)
             if winner is not None:
-                return winner, self._decided(winner, first)
+                return winner, self._decided(winner)
             for one in [one for one in self._running if one.request.done()]:
                 error = await self._fell(one)
-                first_error = error if one is first or first_error is None else first_error
+                first_error = error if one is self._first or first_error is None else first_error
             if self._running:
                 await _any_of([one.request for one in self._running])
         assert first_error is not None
@@ -118,24 +117,64 @@ class Race:
         await one.attempt.fail(error)
         return error
 
-    def _decided(self, winner: Entrant, first: Entrant) -> Reply:
-        """The other comes late: it is called off, unless it answered in the same moment."""
+    def _decided(self, winner: Entrant) -> Reply:
+        """The other comes late."""
         assert winner.answer is not None
+        first = self._first
         if first in self._running:
             waited = self._ctx.clock.monotonic() - first.since
             times = self._hedging.times(first.grant.traits)
             times.took(waited, at_least=winner is not first)
         self._late = [one for one in self._running if one is not winner]
         self._running = []
+        return winner.answer
+
+    async def land(self, winner: Entrant, reply: Reply) -> None:
+        """The reply is there, also when it is cancelled meanwhile that anybody waits for it."""
+        cancelled: BaseException | None = None
+        try:
+            await self._take_back()
+        except asyncio.CancelledError as error:
+            cancelled = error
+        self._call_off()
+        try:
+            await winner.attempt.land(reply)
+        finally:
+            await self._over()
+        if cancelled is not None:
+            raise cancelled
+
+    # ── the other one ──
+
+    async def _take_back(self) -> None:
+        """From the queue where it waits, before the reply is on record: should we die in between, a worker
+        would take it. A queue that is away has it still, which does no more than cost."""
+        for one in self._late:
+            traits, span = one.grant.traits, one.grant.request.span
+            if not (traits.at and one.attempt.asked) or one.request.done():
+                continue
+            back = asyncio.ensure_future(self._ctx.executor.take_back(traits.asked_as, span))
+            await asyncio.wait((back,), timeout=GRACE)
+            if back.done() and back.result():
+                self._unsent.append(one)
+
+    def _call_off(self) -> None:
+        """Unless it answered in the same moment."""
         for one in self._late:
             one.request.cancel()
-            if one.attempt.asked:
+            if one.attempt.asked and one not in self._unsent:
                 _lose(self._ctx, one.attempt, one.answer)
-            else:  # the second request, before it was sent
+                continue
+            one.attempt.uncount()
+            if one is not self._first:
                 self._hedging.hedges -= 1
                 self._ctx.counts.hedged -= 1
-                one.attempt.uncount()
-        return winner.answer
+
+    async def _over(self) -> None:
+        """Leave no request behind that still closes what it opened."""
+        left = [one.request for one in self._late if not one.request.done()]
+        if left:
+            await asyncio.wait(left, timeout=GRACE)
 
     def abandon(self) -> bool:
         """Cancelled from outside: what is on its way is in doubt. False: nothing was."""
@@ -148,16 +187,11 @@ class Race:
                 one.attempt.uncount()
         return any(one.attempt.asked for one in left)
 
-    async def over(self) -> None:
-        """Leave no request behind that still closes what it opened."""
-        left = [one.request for one in self._late if not one.request.done()]
-        if left:
-            await asyncio.wait(left, timeout=GRACE)
-
     # ── a second request ──
 
-    async def _until_hedged(self, first: Entrant) -> None:
+    async def _until_hedged(self) -> None:
         """Until the first request has ended, or a second one is on its way."""
+        first = self._first
         clock, traits = self._ctx.clock, first.grant.traits
         while not first.request.done() and self._fits(first.grant):
             waited = clock.monotonic() - first.since
@@ -166,10 +200,10 @@ class Race:
                 await _any_of([first.request], patience - waited)
                 continue
             if patience is not None:
-                self._look_for_leave(first)
+                self._look_for_leave()
             await _any_of([first.request, self._leave], max(FIRST_LOOK, waited / 4))
             if self._leave.done() and not first.request.done():
-                await self._hedge(first)
+                await self._hedge()
                 return
         await _any_of([first.request])
 
@@ -180,11 +214,11 @@ class Race:
             shard.ids, shard.terms, one.traits
         )
 
-    def _look_for_leave(self, first: Entrant) -> None:
+    def _look_for_leave(self) -> None:
         """A slot and the money for it, now; else whenever something is given back, before those
         who wait for their first request: they are many, hedges are few."""
         if self._wanted is None:
-            self._wanted = self._demand(first)
+            self._wanted = self._demand()
             self._ctx.dispatch.on_freed.append(self._look)
         self._look()
 
@@ -196,18 +230,18 @@ class Race:
             self._hedging.hedges += 1
             self._leave.set_result(grant)
 
-    def _demand(self, first: Entrant) -> Demand:
+    def _demand(self) -> Demand:
         """Another member before the same one."""
         shard = self._shard
         demand = Demand(shard.ask, shard.eligible.candidates, shard.eligible.queue, shard.step)
         able = [c for c in demand.candidates if self._fits(c) and _prepared(demand, c)]
         demand.candidates = tuple(able)
-        demand.failed(first.grant.traits.id)
+        demand.failed(self._first.grant.traits.id)
         return demand
 
-    async def _hedge(self, first: Entrant) -> None:
+    async def _hedge(self) -> None:
         """Claim beside the first. When that has been answered meanwhile, nothing is sent."""
-        ctx, grant = self._ctx, self._leave.result()
+        ctx, first, grant = self._ctx, self._first, self._leave.result()
         self._leave = asyncio.get_running_loop().create_future()
         waited = ctx.clock.monotonic() - first.since
         grant.why = f"hedge: {waited:.1f} s without an answer from {first.grant.traits.id}"

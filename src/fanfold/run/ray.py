@@ -177,8 +177,9 @@ class RayClient:
         if actor is not None:
             self._ray.kill(actor)
 
-    async def take_back(self, span: str) -> None:
+    async def take_back(self, span: str) -> bool:
         """Ray does not say which tasks have begun."""
+        return False
 
     def leave(self, why: str) -> None:
         """Ray does not say which tasks have begun."""

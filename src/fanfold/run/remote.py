@@ -52,7 +52,7 @@ class Remote(Protocol):
 
     def forget(self, span: str) -> None: ...
 
-    async def take_back(self, span: str) -> None: ...
+    async def take_back(self, span: str) -> bool: ...
 
     def leave(self, why: str) -> None: ...
 
@@ -150,9 +150,8 @@ class PlacedExecutor(LocalExecutor):
             return await super().deliver(member, span, store, number, text)
         return await self._placed[member][1].deliver(span, number, text)
 
-    async def take_back(self, member: str, span: str) -> None:
-        if member in self._placed:
-            await self._placed[member][1].take_back(span)
+    async def take_back(self, member: str, span: str) -> bool:
+        return member in self._placed and await self._placed[member][1].take_back(span)
 
     def leave(self, why: str) -> None:
         for remote in self._remotes.values():

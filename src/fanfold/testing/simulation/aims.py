@@ -109,8 +109,8 @@ NEEDS = {
     "run/adopt.py await asyncio.gather(": KILLED_AFTER,
     "self._adopted.end(": KILLED_AFTER,
     "take_back(": RIVALS,
-    "self.queue.own([span])": RIVALS,
-    "self.queue.withdraw([span])": RIVALS._replace(weight=4),
+    "self.queue.own(wanted)": RIVALS,
+    "self.queue.withdraw(wanted)": RIVALS._replace(weight=4),
     # batches
     "await self._unsent(NeverSubmitted(\"its": OF_BATCHES._replace(first=SUBMITTING),
     "self._note(\"unsent\")": OF_BATCHES._replace(first=SUBMITTING),
@@ -167,7 +167,7 @@ NEEDS = {
         only=True, faults=(WorldFault("interrupt"),)),
     # calls
     "asyncio.wait(left, timeout=GRACE)": LATE,
-    "await race.over()": LATE,
+    "await self._over()": LATE,
     "await self.fail(error) in carry_out_free": FREE,
     "await ctx.store.recover(ctx.clock.now())": Needs(
         ("api",), {"monthly": 0.002, "cost": 1.0, "seconds": 4.0}, {**PLAIN, "words": 0}, only=True,
