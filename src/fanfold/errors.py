@@ -29,6 +29,10 @@ class StoreError(FanfoldError):
     """The store cannot be used: foreign, torn, newer than this program, locked or not writable."""
 
 
+class StoreDamaged(StoreError):
+    """What is on record of a run is not what was recorded: nothing is told of it. Others are as they were."""
+
+
 class StoreBusy(StoreError):
     """Another process holds the store's write lock."""
 

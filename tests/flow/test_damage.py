@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fanfold.errors import FanfoldError, StoreError
@@ -19,6 +20,7 @@ from fanfold.journal.facts import NameStep
 from fanfold.journal.sqlite import checksum
 from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.observe.status import listed, overview, overview_json
 from fanfold.run.open import open_quietly
 from fanfold.run.receipt import receipt
 from fanfold.run.run import Run
@@ -317,6 +319,31 @@ def test_nothing_is_told_of_a_run_one_of_whose_rows_is_damaged(
     archive.close()
     with pytest.raises(StoreError, match="damaged"):
         play(paid(memory_path, provider, name="other"), resume=True)
+
+
+@pytest.mark.parametrize("changed", [
+    "update steps set name = flip(name) where run = 1",
+    "update runs set status = 'paused' where no = 1",
+])  # fmt: skip
+def test_a_damaged_run_is_in_the_list_among_the_others(memory_path: Path, changed: str) -> None:
+    """No figure of it is shown: it could be wrong."""
+    for name in ("one", "other"):
+        play(paid(memory_path, Provider(says), name=name, settings={"fresh": True}))
+    assert change(memory_path, changed) == 1
+    with closing(opening.look(memory_path)) as archive:
+        runs = archive.read.runs()
+        alive = archive.sessions.alive
+        summaries = [listed(archive.read, one, alive, 0.0, archive.sent) for one in runs]
+    lines = overview(summaries, now=0.0).splitlines()
+    assert [line.split()[0:4:2] for line in lines[1:3]] == [
+        ["one", "damaged"],
+        ["other", "complete"],
+    ]
+    assert lines[1].split()[3:6] == ["?", "?", "?"]
+    assert lines[4].startswith("one: ") and "damaged" in lines[4]
+    rows = msgspec.json.decode(overview_json(summaries))
+    assert (rows[0]["cost_usd"], rows[0]["planned"], rows[0]["resumable"]) == (None, None, False)
+    assert rows[1]["cost_usd"] > 0
 
 
 def test_a_row_that_is_damaged_is_not_made_right_by_changing_it(memory_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from fanfold.errors import StoreDamaged
 from fanfold.journal.answers import AnsweredItems, AttemptRecord, Spent, Unsettled
 from fanfold.journal.contract import SentMarks
 from fanfold.journal.facts import RunRecord
@@ -27,14 +28,15 @@ from fanfold.work.waiting import WaitingCalls
 Alive = Callable[[str], bool]
 """Does a session's process live? `Store.alive`."""
 
-Shown = RunStatus | Literal["crashed"]
+Shown = RunStatus | Literal["crashed", "damaged"]
 
 DONE: tuple[State, ...] = ("passed", "kicked", "failed", "skipped", "unjudged")
 AGAIN: tuple[State, ...] = ("failed", "unjudged", "unfunded", "in_doubt", "cancelled")
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """A run as it is now. `crashed`: its process died, and nobody has resumed it.
+    """A run as it is now. `crashed`: its process died, and nobody has resumed it. `damaged`: nothing is
+    known of it but why; only in lists.
 
     `seconds` are its active ones, with those of the process that runs now or that died, as far as
     the journal can tell. The attempts of a dead process are in doubt, not under way. `held`: its
@@ -69,6 +71,8 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     @property
     def resumable(self) -> bool:
+        if self.status == "damaged":
+            return False
         return self.held or self.status == "crashed" or may_resume(self.receipt)
 
 
@@ -119,6 +123,17 @@ def summarize(
         run, shown, account, seconds, under_way, in_doubt, unsent, pause is not None,
         () if noted is None else noted.waits, now, batches, processes,
     )  # fmt: skip
+
+
+def listed(
+    read: ReportQuestions, run: RunRecord, alive: Alive, now: float, sent: SentMarks | None = None
+) -> RunSummary:
+    """For a list of runs, one of which may be damaged."""
+    try:
+        return summarize(read, run, alive, now, sent, timed=False)
+    except StoreDamaged as error:
+        account = Receipt(run.id, run.name, run.status, str(error), 0)
+        return RunSummary(run, "damaged", account, run.active, Unsettled(), Unsettled())
 
 
 def _unsent(
@@ -263,6 +278,9 @@ def overview(
         lines += ["", f"to continue one: fanfold resume RUN{store_words(store or USUAL)}"]
     if any(s.status == "crashed" for s in summaries):
         lines.append("crashed: the process died; what was recorded is safe")
+    damages = [f"{s.run.name}: {s.receipt.reason}" for s in summaries if s.status == "damaged"]
+    if damages:
+        lines += ["", *damages]
     return "\n".join(lines)
 
 
@@ -274,13 +292,17 @@ def _columns(summaries: Sequence[RunSummary], now: float, wide: bool) -> list[Co
     short = next(enough, longest)
     times = [s.run.created for s in summaries]
     budgets = [s.receipt.budget_usd for s in summaries]
+
+    def known(tell: Callable[[RunSummary], str]) -> list[str]:
+        return ["?" if s.status == "damaged" else tell(s) for s in summaries]
+
     return [
         Column("NAME", [one_line(s.run.name, 60) for s in summaries], least=12),
         Column("ID", ids if wide else [id[:short] for id in ids]),
         Column("STATUS", [s.status for s in summaries]),
-        Column("DONE", [f"{s.done:,}/{s.receipt.planned:,}" for s in summaries], right=True),
-        Column("PASSED", [f"{s.receipt.passed:,}" for s in summaries], right=True, rank=2),
-        Column("COST", [_cost(s.receipt) for s in summaries], right=True),
+        Column("DONE", known(lambda s: f"{s.done:,}/{s.receipt.planned:,}"), right=True),
+        Column("PASSED", known(lambda s: f"{s.receipt.passed:,}"), right=True, rank=2),
+        Column("COST", known(lambda s: _cost(s.receipt)), right=True),
         Column("BUDGET", ["-" if b is None else usd(b) for b in budgets], right=True, rank=1),
         Column("STARTED", [local_time(t) if wide else short_time(t, now) for t in times], rank=3),
         Column("ACTIVE", [duration(s.seconds) for s in summaries], right=True, rank=4),
@@ -292,16 +314,17 @@ def _cost(receipt: Receipt) -> str:
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One run of the overview, for programs. `started` is UTC, `seconds` are active ones."""
+    """One run of the overview, for programs. `started` is UTC, `seconds` are active ones. Of a damaged
+    run counts and costs are null."""
 
     run: str
     name: str
     status: Shown
     reason: str | None
-    planned: int
-    done: int
-    passed: int
-    cost_usd: float
+    planned: int | None
+    done: int | None
+    passed: int | None
+    cost_usd: float | None
     cost_at_most: bool
     budget_usd: float | None
     started: str
@@ -315,9 +338,9 @@ def overview_json(summaries: Sequence[RunSummary]) -> bytes:
 
 
 def _row(s: RunSummary) -> Row:
-    r = s.receipt
+    r, lost = s.receipt, s.status == "damaged"
     return Row(
-        r.run, r.name, s.status, r.reason, r.planned, s.done, r.passed, r.cost_usd,
-        r.cost_at_most, r.budget_usd,
+        r.run, r.name, s.status, r.reason, None if lost else r.planned, None if lost else s.done,
+        None if lost else r.passed, None if lost else r.cost_usd, r.cost_at_most, r.budget_usd,
         utc_time(s.run.created), round(s.seconds, 3), s.resumable, s.run.tags,
     )  # fmt: skip

@@ -31,7 +31,7 @@ from fanfold.fleet.status import (
 from fanfold.journal import opening
 from fanfold.journal.following import RunMemory
 from fanfold.observe.detail import detail, detail_json
-from fanfold.observe.status import RunSummary, overview, overview_json, summarize
+from fanfold.observe.status import RunSummary, listed, overview, overview_json
 from fanfold.run.inherited import inherited
 
 AGAIN = 2.0  # seconds
@@ -90,9 +90,7 @@ def _of_store(
             if tag is not None and tag not in one.tags:
                 continue
             view = archive if memories is None else memories[one.no].over(archive, one.no)
-            found.append(
-                summarize(view.read, one, archive.sessions.alive, now, archive.sent, timed=False)
-            )
+            found.append(listed(view.read, one, archive.sessions.alive, now, archive.sent))
         return found
 
 
@@ -105,9 +103,7 @@ def _launched(store: str, now: float) -> list[RunSummary]:
         with suppress(FanfoldError), _archive(entry.store) as archive:
             if (record := archive.read.find(entry.run)) is not None:
                 found.append(
-                    summarize(
-                        archive.read, record, archive.sessions.alive, now, archive.sent, timed=False
-                    )
+                    listed(archive.read, record, archive.sessions.alive, now, archive.sent)
                 )
     return found
 

@@ -20,7 +20,7 @@ from fanfold.journal.places import absolute
 from fanfold.observe.account import account
 from fanfold.observe.detail import detail_json
 from fanfold.observe.report import report
-from fanfold.observe.status import RunSummary, overview_json, summarize
+from fanfold.observe.status import RunSummary, listed, overview_json, summarize
 from fanfold.patterns.delegate import (
     Desk,
     Progress,
@@ -98,7 +98,7 @@ class Toolset:
                 if name is not None:
                     return _decode(detail_json(read, self._stand(self._find(name))))
                 newest = sorted(read.runs(), key=lambda run: run.no, reverse=True)[:_RUNS]
-                shown = _decode(overview_json([self._stand(one) for one in newest]))
+                shown = _decode(overview_json([self._listed(one) for one in newest]))
                 return {"run": self.run.record.id, **self._money(), "runs": shown}
             case "report":
                 return self._report(_OneRun.read(given).run)
@@ -193,6 +193,12 @@ class Toolset:
         if record is None:
             raise BadInput(f"there is no run {name!r}; call status without a run to see them")
         return record
+
+    def _listed(self, record: RunRecord) -> RunSummary:
+        journal = self.run.store
+        return listed(
+            journal.read, record, journal.sessions.alive, self.run.clock.now(), journal.sent
+        )
 
     def _stand(self, record: RunRecord) -> RunSummary:
         journal = self.run.store

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from fanfold.errors import StoreError
+from fanfold.errors import StoreDamaged, StoreError
 from fanfold.journal.answers import AttemptRecord, KnownReply
 from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.journal.sqlite import checksum
@@ -122,7 +122,7 @@ def run_in(row: Sequence[Any]) -> RunRecord:
     *columns, crc = row
     named = dict(zip(RUN.split(", "), columns, strict=False))
     if not checksum.holds(crc, *(named[name] for name in SUMMED)):
-        raise StoreError(
+        raise StoreDamaged(
             f"the store: the record of run {named['name']} ({named['id']}) is damaged; restore a copy,"
             " or run its plan again: replies are reused"
         )

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.errors import StoreError
+from fanfold.errors import StoreDamaged, StoreError
 from fanfold.journal.answers import DAMAGE
 from fanfold.journal.sqlite import sums
 from fanfold.journal.sqlite.attempts import key8
@@ -262,7 +262,7 @@ class CheckedStatements(Statements):
         return count
 
     def _damaged(self, what: str) -> StoreError:
-        return StoreError(f"{self._file}: {what} is damaged; {_REMEDY}")
+        return StoreDamaged(f"{self._file}: {what} is damaged; {_REMEDY}")
 
 
 def _sum_holds(row: Sequence[Any]) -> bool:
