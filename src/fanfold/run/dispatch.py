@@ -120,7 +120,8 @@ class Dispatch:
                 return self._granted(demand, candidate, request, amount, accounts, now)
             found.wait(candidate.holds)
             gauge, traits = candidate.gauge, candidate.traits
-            if traits.metered and not traits.agent and gauge.ahead < max(2, gauge.most // 4):
+            few = gauge.ahead < max(2, gauge.most // 4)
+            if traits.metered and not traits.agent and few and not broken(gauge):
                 found.ahead = found.ahead or (candidate, request, amount, accounts)
         elif fit == "never":
             found.short = Unfunded(

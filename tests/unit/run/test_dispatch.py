@@ -383,6 +383,17 @@ def test_agents_and_what_costs_nothing_are_not_claimed_ahead() -> None:
         assert isinstance(desk.dispatch.decide(desk.want(claim_ahead=True)), Wait)
 
 
+def test_whether_a_member_is_back_is_tried_when_there_is_a_slot() -> None:
+    """Claimed ahead it was given back at once, and claimed again, as fast as the store could write."""
+    desk = Desk(traits("a"), concurrency=1)
+    first = desk.granted()
+    desk.limits.trip(first.gauge, "member", "the quota is used up", 10.0)
+    desk.now = 10.0
+    assert isinstance(desk.dispatch.decide(desk.want(claim_ahead=True)), Wait)
+    desk.dispatch.settle(first, Amount(calls=1))
+    assert desk.granted(desk.want(claim_ahead=True)).permit.probe
+
+
 def test_where_there_is_a_choice_it_is_made_when_there_is_a_slot() -> None:
     desk = Desk(traits("a"), traits("b"), concurrency=1)
     desk.granted()
