@@ -14,6 +14,8 @@ from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import Ended, fanfold, new_process, started
 from tests.faces.project import PRICE, write_project
 
+pytestmark = pytest.mark.slow
+
 UNDER_WAY = re.compile(
     r"stopping: 3 calls are under way and may still cost at most \$(\d+\.\d+)\b.*Ctrl-C again", re.S
 )

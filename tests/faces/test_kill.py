@@ -19,6 +19,8 @@ from tests.faces.fleet_root import Root, lives
 from tests.faces.test_launch import Project
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 

@@ -19,6 +19,8 @@ from tests.faces.cli import Ended, environment, fanfold, started
 from tests.faces.fleet_root import Root, lives, recorded, under_way
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 ROSTER = """\
 members:
   - id: waiter

@@ -14,6 +14,8 @@ from tests.faces.cli import fanfold, started
 from tests.faces.desk import over_stdio
 from tests.faces.project import SHOUT, write_function_project, write_project
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path: Path, server: RunningServer) -> Path:

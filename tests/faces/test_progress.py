@@ -23,6 +23,8 @@ from tests.faces.cli import environment, started
 from tests.faces.project import PRICE, write_function_project, write_project
 from tests.waiting import LONG, wait_until
 
+pytestmark = pytest.mark.slow
+
 LINE = re.compile(
     r"talk  (\d)/6  (\d) in flight  (\d) passed  0 kicked back  0 retries  \$(\S+) of \$100\.00"
 )

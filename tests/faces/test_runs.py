@@ -19,6 +19,8 @@ from tests.faces.cli import WARM, Ended, environment, fanfold, started
 from tests.faces.project import write_function_project, write_project
 from tests.waiting import LONG, wait_until
 
+pytestmark = pytest.mark.slow
+
 KEPT = "6 replies kept, which other runs can use without paying again"
 
 

@@ -17,6 +17,8 @@ from fanfold.testing.running import RunningServer
 from tests.faces.cli import environment, fanfold
 from tests.waiting import LONG, wait_until
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """\
 import fanfold as ff
 

@@ -19,6 +19,8 @@ from fanfold.testing.script import Asked, Says
 from tests.faces.cli import Ended, fanfold, started
 from tests.flow.killed_plans import Script
 
+pytestmark = pytest.mark.slow
+
 ITEMS = 130
 ANSWERS = ("yes", "no", "unclear")
 SKILLS = {"small": 0.8, "medium": 0.9, "large": 0.97, "bad": 0.1}

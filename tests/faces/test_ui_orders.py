@@ -18,6 +18,8 @@ from tests.faces.project import SHOUT, write_function_project, write_project
 from tests.faces.ui_server import ServedUi, UiAnswer, served
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 def order(ui: ServedUi, path: str, **fields: str) -> UiAnswer:
     """Send a form of a page as a browser does. Underscores in names are hyphens."""

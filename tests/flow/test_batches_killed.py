@@ -26,6 +26,8 @@ from tests.flow.batch_kills import (
 )
 from tests.waiting import however_slow
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("anthropic", "openai")
 
 

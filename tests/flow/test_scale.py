@@ -13,6 +13,8 @@ import pytest
 from tests.flow.scale_child import Scale
 from tests.flow.simulation import outcomes
 
+pytestmark = pytest.mark.slow
+
 CHILD = Path(__file__).with_name("scale_child.py")
 ROOT = Path(__file__).parents[2]
 MOST_MB = 150.0

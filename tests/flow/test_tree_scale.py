@@ -14,6 +14,8 @@ from tests.flow.scale_child import Scale
 from tests.flow.simulation import outcomes
 from tests.flow.tree_scale_child import KEPT
 
+pytestmark = pytest.mark.slow
+
 CHILD = Path(__file__).with_name("tree_scale_child.py")
 ROOT = Path(__file__).parents[2]
 

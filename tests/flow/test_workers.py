@@ -22,6 +22,8 @@ from tests.faces.project import MEMBER, PRICE, write_items, write_project
 from tests.postgres import PostgresServer
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 KEY = "    key: env:MODEL_KEY\n"
 AT = "    at: workers\n"
 

@@ -18,6 +18,8 @@ from tests.flow.test_workers import AT, Machines, rows
 from tests.postgres import PostgresServer
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 SLOTS, ITEMS, AT_ONCE = 2, 24, 16
 WAIT = "select count(*) from s.asks where state = 'queued'"
 

@@ -135,8 +135,6 @@ class QueueClient:
 
     async def take_back(self, span: str) -> bool:
         """By the one task, which has put it in before."""
-        with suppress(StoreError):
-            await self.open()
         if self._task is None or self._task.done():
             return False
         back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
