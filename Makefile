@@ -13,6 +13,8 @@ CODEX  := 0.166.0
 PINNED := claude-$(CLAUDE)-codex-$(CODEX)
 APPS   := $(patsubst %/plan.yaml,%,$(wildcard src/fanfold/apps/*/plan.yaml))
 CORES  := -n 4 -p tests.cores
+# Tests that wait for other programs, most of the time.
+WAITING := -n 6 -p tests.cores
 PATHS  := src tests tools $(wildcard bench)
 
 # Tests are compiled once, not in every process, whatever the environment says.
@@ -31,7 +33,7 @@ test: $(DEV) ## all tests but the slow and the long ones
 	@$(BIN)/python -m pytest $(CORES)
 
 test-slow: $(DEV) ## the slow ones: the wheel, the demos, what the pages show, fleets, the real claude and codex
-	@$(BIN)/python -m pytest $(CORES) -m "slow and not sweep" $$(grep -rl --include='test_*.py' mark.slow tests)
+	@$(BIN)/python -m pytest $(WAITING) -m "slow and not sweep" $$(grep -rl --include='test_*.py' mark.slow tests)
 
 check: format-check lint types test test-slow ## what CI runs: format, lint, types, tests
 
@@ -59,7 +61,7 @@ peers: $(DEV) ## the same six tasks for fanfold and for others, as they come fro
 score: $(DEV) ## every application against its ground truth; rewrites the tables of the scores
 	@$(BIN)/python tools/score.py
 
-sweep: $(DEV) ## the long tests: every crash point, a million items, all of Hypothesis' examples
+sweep: $(DEV) ## the long tests: the applications on all their data, every crash point, a million items, all of Hypothesis' examples
 	@$(BIN)/python -m pytest -m "sweep or hypothesis" --hypothesis-profile sweep
 
 simulate: $(DEV) ## 100,000 simulated worlds with crashes; SEED=N: that one again, SCHEDULES=N: so many

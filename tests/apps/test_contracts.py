@@ -62,6 +62,7 @@ def scored(*words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.sweep
 def test_the_rules_find_enough_on_the_half_they_were_made_with_and_on_the_other(
     told: dict[str, Any],
 ) -> None:
@@ -73,6 +74,7 @@ def test_the_rules_find_enough_on_the_half_they_were_made_with_and_on_the_other(
     assert (told["app"], told["cost_usd"]) == ("contracts", 0.0)
 
 
+@pytest.mark.sweep
 def test_every_category_is_covered_or_named_as_left_out(told: dict[str, Any]) -> None:
     assert sorted(told["covers"]) == sorted(CLAUSES) == sorted(told["scores"]["detail"])
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -81,6 +83,7 @@ def test_every_category_is_covered_or_named_as_left_out(told: dict[str, Any]) ->
     assert sorted(re.split(", | and ", sentence)) == sorted(told["leaves_out"])
 
 
+@pytest.mark.sweep
 def test_the_prompt_and_the_schema_know_the_same_categories(told: dict[str, Any]) -> None:
     schema = json.loads((FOLDER / "findings.schema.json").read_text(encoding="utf-8"))
     finding = schema["properties"]["findings"]["items"]["properties"]
@@ -116,6 +119,7 @@ def write_contracts(folder: Path, *, pack: bool) -> None:
     )
 
 
+@pytest.mark.sweep
 def test_the_score_counts_each_quote_by_itself_and_the_detail_is_of_the_reporting_half(
     told: dict[str, Any],
 ) -> None:

@@ -45,6 +45,7 @@ def scored(*words: str) -> dict[str, Any]:
 # ── the recordings ───────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sweep
 def test_the_vote_is_better_than_the_best_single_model_on_both_halves() -> None:
     told = scored()
     halves = told["scores"]

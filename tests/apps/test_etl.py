@@ -53,6 +53,7 @@ def told() -> dict[str, Any]:
     return scored()
 
 
+@pytest.mark.sweep
 def test_both_tables_are_cleaned_well_and_hardly_a_right_cell_is_spoiled(
     told: dict[str, Any],
 ) -> None:
@@ -63,11 +64,13 @@ def test_both_tables_are_cleaned_well_and_hardly_a_right_cell_is_spoiled(
     assert (told["app"], told["cost_usd"]) == ("etl", 0.0)
 
 
+@pytest.mark.sweep
 def test_the_halves_differ_little(told: dict[str, Any]) -> None:
     halves = [told["scores"][name] for name in ("fitting", "reporting")]
     assert [one for one in halves if one["f1"] < 0.94 or one["precision"] < 0.95] == []
 
 
+@pytest.mark.sweep
 def test_streaming_and_batch_change_the_same_cells(told: dict[str, Any]) -> None:
     assert told["scores"]["detail"]["modes"]["cells_that_differ"] == 0
 

@@ -75,6 +75,7 @@ def packed_with_blank_lines(name: str, text: str) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("app", GOOD)
+@pytest.mark.sweep
 def test_the_same_data_in_another_form_have_the_same_score(app: str, tmp_path: Path) -> None:
     code, out, err = score(app, written(tmp_path / "plain", GOOD[app]))
     assert (code, err) == (0, "")

@@ -58,6 +58,7 @@ def rows() -> list[dict[str, str]]:
 # ── the embedded default ─────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sweep
 def test_it_reads_well_what_its_weights_were_not_fitted_on() -> None:
     told = scored()
     other = told["scores"]["reporting"]
@@ -271,6 +272,7 @@ def test_a_report_of_another_input_says_which_line_to_change(mine: Path) -> None
     )
 
 
+@pytest.mark.sweep
 def test_the_demo_shows_a_report_that_fits_a_terminal(tmp_path: Path) -> None:
     ended = fanfold(tmp_path, "demo", "reviews", "--quiet")
     assert (ended.code, ended.err) == (0, "")

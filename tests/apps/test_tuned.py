@@ -100,6 +100,7 @@ def check(folder: Path, server: RunningServer, where: dict[str, str], *words: st
     assert (ran["status"], ran["passed"]) == ("complete", 20), ran["reason"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("engine", ENGINES)
 def test_reviews(tmp_path: Path, models: RunningServer, engine: str) -> None:
     folder = tmp_path / "reviews"
@@ -154,6 +155,7 @@ def found(item):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.sweep
 def test_contracts(tmp_path: Path, models: RunningServer, engine: str) -> None:
     folder = tmp_path / "contracts"
     shutil.copytree(APPS / "contracts", folder)

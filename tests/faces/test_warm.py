@@ -54,8 +54,11 @@ def bare(ended: Ended) -> Ended:
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [("--help", 0), ("run plan.yaml", 1), ("run plan.yaml --quiet", 1), ("run none.yaml", 2),
-     ("graph plan.yaml", 0), ("members", 0), ("stauts", 2), ("status --json extra words", 2)],
+    [("--help", 0), ("run plan.yaml", 1), ("run none.yaml", 2), *(
+        pytest.param(*one, marks=pytest.mark.sweep)
+        for one in (("run plan.yaml --quiet", 1), ("graph plan.yaml", 0), ("members", 0), ("stauts", 2),
+                    ("status --json extra words", 2))
+    )],
 )  # fmt: skip
 def test_a_fork_says_what_a_new_process_says(project: Path, words: str, code: int) -> None:
     fork, process = both(project, *words.split())

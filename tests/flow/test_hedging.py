@@ -494,6 +494,7 @@ def _memory() -> str | None:
 # ── on recorded latencies ────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_heavy_tails_are_cut_by_30_percent_for_5_percent_more_calls() -> None:
     """Median of three maps of 500 calls; more models and maps are in the benchmark."""

@@ -68,6 +68,7 @@ def worked_out(contest: Contest, choice: Choice) -> dict[str, Scored]:
     }  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", GSM)
 def test_a_cascade_is_as_good_as_the_strong_member_at_half_its_cost(
     played: Scores, name: str
