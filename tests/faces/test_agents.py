@@ -63,7 +63,9 @@ def driven(who: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("who", ["claude", "codex", "codex-command"])
+@pytest.mark.parametrize(
+    "who", ["claude", "codex", pytest.param("codex-command", marks=pytest.mark.sweep)]
+)
 def test_an_agent_delegates_three_parts_to_three_members(who: str, tmp_path: Path) -> None:
     """It calls the tools `menu` and `delegate_many` of the real server over stdio; the tree has one
     parent and three children; the answer holds all three; the money adds up. codex is driven both as

@@ -145,6 +145,7 @@ def test_killed_and_done_again_nothing_that_was_answered_is_asked_twice(
     assert (tmp_path / "tuned.yaml").exists()
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_killed_at_thirty_moments_nothing_that_was_answered_is_asked_twice(
     tmp_path: Path, models: RunningServer
