@@ -32,7 +32,7 @@ demo: $(BASE) ## a risk report over 163 contracts, without a key or a network
 test: $(DEV) ## all tests but the slow and the long ones
 	@$(BIN)/python -m pytest $(CORES)
 
-test-slow: $(DEV) ## the slow ones: the wheel, the demos, what the pages show, fleets, the real claude and codex
+test-slow: $(DEV) ## the slow ones: programs that are killed and ordered about, the wheel, the demos, what the pages show, fleets, the real claude and codex
 	@$(BIN)/python -m pytest $(WAITING) -m "slow and not sweep" $$(grep -rl --include='test_*.py' mark.slow tests)
 
 check: format-check lint types test test-slow ## what CI runs: format, lint, types, tests

@@ -290,8 +290,12 @@ def _columns(summaries: Sequence[RunSummary], now: float, wide: bool) -> list[Co
     longest = max(map(len, ids))
     enough = (n for n in range(SHORTEST_ID, longest) if len({id[:n] for id in ids}) == len(ids))
     short = next(enough, longest)
-    times = [s.run.created for s in summaries]
-    budgets = [s.receipt.budget_usd for s in summaries]
+
+    def budget(s: RunSummary) -> str:
+        return "-" if s.receipt.budget_usd is None else usd(s.receipt.budget_usd)
+
+    def started(s: RunSummary) -> str:
+        return local_time(s.run.created) if wide else short_time(s.run.created, now)
 
     def known(tell: Callable[[RunSummary], str]) -> list[str]:
         return ["?" if s.status == "damaged" else tell(s) for s in summaries]
@@ -303,9 +307,9 @@ def _columns(summaries: Sequence[RunSummary], now: float, wide: bool) -> list[Co
         Column("DONE", known(lambda s: f"{s.done:,}/{s.receipt.planned:,}"), right=True),
         Column("PASSED", known(lambda s: f"{s.receipt.passed:,}"), right=True, rank=2),
         Column("COST", known(lambda s: _cost(s.receipt)), right=True),
-        Column("BUDGET", ["-" if b is None else usd(b) for b in budgets], right=True, rank=1),
-        Column("STARTED", [local_time(t) if wide else short_time(t, now) for t in times], rank=3),
-        Column("ACTIVE", [duration(s.seconds) for s in summaries], right=True, rank=4),
+        Column("BUDGET", known(budget), right=True, rank=1),
+        Column("STARTED", known(started), rank=3),
+        Column("ACTIVE", known(lambda s: duration(s.seconds)), right=True, rank=4),
     ]
 
 
