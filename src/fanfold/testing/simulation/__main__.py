@@ -23,7 +23,7 @@ from fanfold.testing.simulation.simulate import WorldReport, simulate
 from fanfold.testing.simulation.storage import WorldDatabase, new_database
 
 CHUNK = 250
-OF_GARBAGE = 25  # worlds that are thrown away together
+OF_GARBAGE = 8  # worlds that are thrown away together: more of them do not fit into the caches
 OFTEN = 20  # crashes at each place
 
 

@@ -35,7 +35,7 @@ _replace = msgspec.structs.replace
 def world_of(seed: int) -> World:
     """At least one crash is in it; if it comes too late to happen, the last commit of job 0 crashes."""
     rng = random.Random(seed)
-    count = rng.choices((1, 2, 3, 4), (85, 11, 3, 1))[0]
+    count = rng.choices((1, 2, 3, 4), (86, 12, 1.5, 0.5))[0]
     jobs = [_job(rng, "a")]
     for name in "bcd"[: count - 1]:
         jobs.append(_other_job(rng, jobs[0], name))
@@ -47,7 +47,7 @@ def world_of(seed: int) -> World:
         count = len(jobs)
     else:
         faults = [_placed(rng, WorldFault(kind))]  # type: ignore[arg-type]
-    more = (60, 25, 15, 0) if kind == "crash_at" else (40, 30, 20, 10)
+    more = (72, 20, 8, 0) if kind == "crash_at" else (55, 28, 13, 4)
     for _ in range(rng.choices((0, 1, 2, 4), more)[0]):
         drawn = rng.choices(FAULTS, (4, 0, 2, 2, 2, 1, 1, 1, 1, 1, 1, 4, 0.5, 0.2, 0.2))[0]
         faults.append(_placed(rng, WorldFault(drawn, rng.randrange(count))))
@@ -92,7 +92,7 @@ def _placed(rng: random.Random, fault: WorldFault) -> WorldFault:
 def _job(rng: random.Random, name: str) -> WorldJob:
     often = rng.random
     usd = rng.choice((0.002, 0.005, 0.02)) if often() < 0.35 else None
-    pattern, items = rng.choice(PATTERNS), rng.choice((0, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4))
+    pattern, items = rng.choice(PATTERNS), rng.choice((0, *[1] * 9, 2, 2, 2, 3, 4))
     return WorldJob(
         name=name,
         pattern=pattern,
@@ -137,7 +137,7 @@ def _service(rng: random.Random, name: str) -> SimulatedService:
         for _ in range(rng.randrange(12)):
             one = "bad" if rng.random() < 0.2 else rng.choice(BEHAVIOURS[1:])
             script.append(one if rng.random() < wrong else "ok")
-    if kind == "batch" and rng.random() < 0.35:
+    if kind == "batch" and rng.random() < 0.6:
         script = [*["ok"] * rng.randint(2, 5), "quota"]  # type: ignore[list-item]
     return SimulatedService(
         name,

@@ -62,9 +62,11 @@ class WorldFaults:
         self._store, self._invariants, self._report, self._rng = store, invariants, report, rng
         self._pending = list(world.faults)
         self._of_steps: dict[int, list[WorldFault]] = {}
+        self._of_places: dict[int, list[WorldFault]] = {}
         for one in world.faults:
             if one.kind not in OF_COMMITS:
-                self._of_steps.setdefault(one.job, []).append(one)
+                of = self._of_places if _is_at_place(one) else self._of_steps
+                of.setdefault(one.job, []).append(one)
         self._steps, self._commits = Counter[int](), Counter[int]()
         self._of_facts = Counter[tuple[int, str]]()  # commits that have one
         self._facts = {one.order for one in world.faults if one.kind in AT_COMMITS and one.order}
@@ -76,22 +78,18 @@ class WorldFaults:
 
     def stepped(self, process: SimulatedProcess) -> None:
         """After each step of a process: what is due."""
-        slot = process.slot
+        slot, due = process.slot, list[WorldFault]()
         self._steps[slot] = step = self._steps[slot] + 1
-        if pending := self._of_steps.get(slot):
-            due = [
-                one
-                for one in pending
-                if (self._there(one, process) if _is_at_place(one) else one.at <= step)
-            ]
-            for fault in due:
-                self._happen(fault, process)
+        if slot in self._of_steps:
+            due += [one for one in self._of_steps[slot] if one.at <= step]
+        if slot in self._of_places and isinstance(task := process.ran, asyncio.Task):
+            due += [one for one in self._of_places[slot] if self._there(one, process, task)]
+        for fault in due:
+            self._happen(fault, process)
 
-    def _there(self, fault: WorldFault, process: SimulatedProcess) -> bool:
+    def _there(self, fault: WorldFault, process: SimulatedProcess, task: asyncio.Task[Any]) -> bool:
         """One of its tasks waits where none of its process did before, for the `at`-th time."""
-        if not isinstance(process.ran, asyncio.Task) or process.ran.done():
-            return False
-        if not (found := places_of(process.ran, fault.order)):
+        if not (found := places_of(task, fault.order)):
             return False
         seen = self._seen.setdefault(fault, set())
         seen.update((process, one) for one in found)
@@ -101,7 +99,10 @@ class WorldFaults:
         if not process.alive or process.ended:
             return
         self._pending.remove(fault)
-        self._of_steps[fault.job].remove(fault)
+        of = self._of_places if _is_at_place(fault) else self._of_steps
+        of[fault.job].remove(fault)
+        if not of[fault.job]:
+            del of[fault.job]
         self._report.faults[fault.kind] += 1
         machine, store, seconds = process.machine, self._store, max(0.0, fault.amount)
         match fault.kind:

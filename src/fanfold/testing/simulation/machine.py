@@ -13,6 +13,7 @@ import random
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any
 
 from fanfold.testing.clock import EPOCH
@@ -26,6 +27,18 @@ class ProcessKilled(KeyboardInterrupt):
 
 class Endless(AssertionError):
     """It goes on and on: more steps, or more virtual time, than anything here needs."""
+
+
+class _Ready(asyncio.Handle):
+    """Made for each step: without a look whether anybody debugs."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, given: Any, loop: SimulatedLoop, context: Any) -> None:
+        self._callback, self._args, self._loop = callback, given, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled, self._repr = False, None
+        self._source_traceback = None
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -61,7 +74,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Any, *given: Any, context: Any = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, given, self, context)
+        handle = _Ready(callback, given, self, context)
         self._ready.append(handle)
         return handle
 
@@ -82,7 +95,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 timer._scheduled = False  # type: ignore[attr-defined]
                 if not timer._cancelled:
                     self._ready.append(timer)
-        return len(self._ready) > 0
+        return bool(self._ready)
 
     @property
     def due(self) -> float:

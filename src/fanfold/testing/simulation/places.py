@@ -32,19 +32,28 @@ def awaits_of(process: SimulatedProcess) -> set[str]:
 def places_of(task: Any, aim: str = "") -> list[str]:
     """The awaits that one task is in. `aim`: only this one, or those of this file."""
     found = []
-    wanted, _, line = aim.partition(":")
+    wanted, line = _aim(aim)
     coroutine = task.get_coro()
     while coroutine is not None:
-        kind = type(coroutine)
-        frame = (
-            coroutine.cr_frame if kind is CoroutineType else getattr(coroutine, "ag_frame", None)
-        )
-        if frame is not None and (file := _file_of(frame.f_code)) and wanted in ("", file):
-            at = str(frame.f_lineno)
-            if line in ("", at):
-                found.append(f"{file}:{at}")
-        coroutine = coroutine.cr_await if kind is CoroutineType else _awaited(coroutine)
+        if type(coroutine) is CoroutineType:
+            frame, awaited = coroutine.cr_frame, coroutine.cr_await
+        else:
+            frame, awaited = getattr(coroutine, "ag_frame", None), _awaited(coroutine)
+        if (
+            frame is not None
+            and (file := _file_of(frame.f_code))
+            and (not wanted or file == wanted)
+            and (not line or frame.f_lineno == line)
+        ):
+            found.append(f"{file}:{frame.f_lineno}")
+        coroutine = awaited
     return found
+
+
+@cache
+def _aim(aim: str) -> tuple[str, int]:
+    file, _, line = aim.partition(":")
+    return file, int(line or 0)
 
 
 @cache

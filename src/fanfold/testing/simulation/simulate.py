@@ -25,7 +25,13 @@ from fanfold.testing.simulation.outside import member_of
 from fanfold.testing.simulation.queueing import PLACE, ProcessQueue, SharedQueue
 from fanfold.testing.simulation.services import Books
 from fanfold.testing.simulation.shapes import Shape, carry_job
-from fanfold.testing.simulation.storage import SharedStore, WorldDatabase, new_database, opened
+from fanfold.testing.simulation.storage import (
+    LEASE,
+    SharedStore,
+    WorldDatabase,
+    new_database,
+    opened,
+)
 from fanfold.testing.simulation.world import OPERATOR, WORKER, World
 from fanfold.work.task import Budget
 
@@ -187,8 +193,13 @@ class Simulation:
             self._budgets[slot] += 1
         if process.said.startswith("BadInput") and "budget_usd_month" in process.said:
             self._budgets[slot] += 1
-        wait = min(20.0, 1.0 * 2 ** self._starts[slot])
-        self.machine.at(self.machine.now + wait, partial(self._start, slot))
+        self.machine.at(self.machine.now + self._until_next(process), partial(self._start, slot))
+
+    def _until_next(self, process: SimulatedProcess) -> float:
+        """Whoever is told that it runs already comes again when the lease of a dead one has ended."""
+        if process.said.startswith("AlreadyRunning") and self.world.leases:
+            return LEASE
+        return min(20.0, 1.0 * 2 ** self._starts[process.slot])
 
     def _stop_workers(self) -> None:
         """When there is nothing more to do for them."""
@@ -230,7 +241,7 @@ class Simulation:
                 runs = [
                     one for one in store.read.runs() if one.name == name and one.status in RESUMABLE
                 ]
-            wanted = NewOrder("operator", what, value, within=30.0)  # type: ignore[arg-type]
+            wanted = NewOrder("operator", what, value, within=5.0)  # type: ignore[arg-type]
             for run in filter(None, runs):
                 await give_by(operator.clock, store, run, wanted)
         except FanfoldError as error:
