@@ -22,11 +22,13 @@ from fanfold.testing.simulation.world import (
     PATTERNS,
     WORKER,
     FaultKind,
+    Pattern,
     World,
     WorldFault,
     WorldJob,
 )
 
+FEW: dict[Pattern, int] = {"nested": 1, "ensemble": 2}  # items, where each is asked for often
 LATER_TOO = ("skip i0",) * 4  # drawn more often: what it did holds in the next process too
 KINDS: tuple[ServiceKind, ...] = ("api", "batch", "agent", "workers", "free")
 _replace = msgspec.structs.replace
@@ -35,21 +37,22 @@ _replace = msgspec.structs.replace
 def world_of(seed: int) -> World:
     """At least one crash is in it; if it comes too late to happen, the last commit of job 0 crashes."""
     rng = random.Random(seed)
-    count = rng.choices((1, 2, 3, 4), (86, 12, 1.5, 0.5))[0]
+    count = rng.choices((1, 2, 3, 4), (89, 9, 1.5, 0.5))[0]
     jobs = [_job(rng, "a")]
     for name in "bcd"[: count - 1]:
         jobs.append(_other_job(rng, jobs[0], name))
     services = [_service(rng, name) for name in NAMES[: rng.randint(1, 3)]]
-    kind = rng.choice(("crash", "crash_at", "crash_at", "crash_before", "crash_after"))
+    kind = rng.choices(("crash", "crash_at", "crash_before", "crash_after"), (24, 30, 23, 23))[0]
     if kind == "crash_at":
         made = aimed(rng, World(seed, tuple(jobs), tuple(services)))
         jobs, services, faults = list(made.jobs), list(made.services), list(made.faults)
         count = len(jobs)
     else:
         faults = [_placed(rng, WorldFault(kind))]  # type: ignore[arg-type]
-    more = (72, 20, 8, 0) if kind == "crash_at" else (55, 28, 13, 4)
+        faults += _followed(rng, faults[0]) if rng.random() < 0.4 else []
+    more = (80, 15, 5, 0) if kind == "crash_at" else (62, 25, 10, 3)
     for _ in range(rng.choices((0, 1, 2, 4), more)[0]):
-        drawn = rng.choices(FAULTS, (4, 0, 2, 2, 2, 1, 1, 1, 1, 1, 1, 4, 0.5, 0.2, 0.2))[0]
+        drawn = rng.choices(FAULTS, (4, 0, 2, 2, 2, 1, 1, 1, 1, 1, 1, 7, 0.5, 0.2, 0.2))[0]
         faults.append(_placed(rng, WorldFault(drawn, rng.randrange(count))))
         faults += _followed(rng, faults[-1])
     workers = rng.choice((1, 1, 2)) if any(one.kind == "workers" for one in services) else 0
@@ -74,8 +77,8 @@ def _followed(rng: random.Random, fault: WorldFault) -> list[WorldFault]:
     next_kind: dict[FaultKind, FaultKind] = {"order": "crash", "crash": "full"}
     if fault.kind not in next_kind or rng.random() < 0.5:
         return []
-    soon = 20 + rng.randrange(60) if fault.kind == "order" else 1 + rng.randrange(20)
-    amount = rng.choice((5.0, 25.0))
+    soon = 20 + rng.randrange(60) if fault.kind == "order" else 1 + rng.randrange(8)
+    amount = rng.choice((5.0, 25.0, 25.0))
     return [WorldFault(next_kind[fault.kind], fault.job, fault.at + soon, amount)]
 
 
@@ -96,9 +99,9 @@ def _job(rng: random.Random, name: str) -> WorldJob:
     return WorldJob(
         name=name,
         pattern=pattern,
-        items=min(items, 2) if pattern == "nested" else items,  # which asks often for each
+        items=min(items, FEW.get(pattern, items)),
         words=rng.randrange(3),
-        gate=rng.choice(GATES),
+        gate=rng.choices(GATES, (26, 27, 27, 20))[0],  # the last asks for each reply
         asked=often() < 0.3,
         shard=rng.choice((2, 3)) if often() < 0.15 else None,
         revise=rng.choice((0, 1, 1, 2)),
@@ -143,7 +146,7 @@ def _service(rng: random.Random, name: str) -> SimulatedService:
         name,
         tuple(script),
         kind=kind,
-        seconds=rng.choice((0.0, 0.05, 1.0, 1.0, 4.0)),
+        seconds=rng.choice((0.0, 0.05, 0.3, 1.0, 4.0)),
         concurrency=rng.choice((1, 2, 4, 8)),
         rpm=rng.choice((None, None, None, 60)),
         monthly=rng.choice((0.004, 0.02)) if rng.random() < 0.15 else None,

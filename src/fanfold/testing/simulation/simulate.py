@@ -199,7 +199,7 @@ class Simulation:
         """Whoever is told that it runs already comes again when the lease of a dead one has ended."""
         if process.said.startswith("AlreadyRunning") and self.world.leases:
             return LEASE
-        return min(20.0, 1.0 * 2 ** self._starts[process.slot])
+        return min(20.0, float(2 ** self._starts[process.slot]))
 
     def _stop_workers(self) -> None:
         """When there is nothing more to do for them."""
