@@ -1,5 +1,6 @@
 # Every target sets up .venv by itself: the first time, and again when a lock file has changed.
-# Needs only make and a Python of 3.11 or newer. Another one: make test PYTHON=/path/to/python
+# Needs only make and a Python of 3.11 or newer: the system's own (/usr/bin/python3) where it will do, else the
+# newest on the path. Another one: make test PYTHON=/path/to/python
 
 PYTHON ?=
 VENV   := .venv

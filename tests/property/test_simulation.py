@@ -451,3 +451,10 @@ def test_a_store_that_does_not_sync_its_commits_is_found() -> None:
     ]
     with planted(defect):
         assert any(failure_of(world, new_database()) for world in worlds)
+
+
+def test_what_is_said_to_each_item_of_a_shard_is_known_to_the_check_of_results() -> None:
+    """It read whole replies only, and called a shard's answers made up (seed 59106)."""
+    faults = (WorldFault("flip", at=7, amount=0.3),)
+    world = World(59106, (WorldJob(items=2, shard=2),), faults=faults, shuffle=False)
+    assert simulate(world).faults["flip"] == 1

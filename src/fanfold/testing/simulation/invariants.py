@@ -229,7 +229,7 @@ class Invariants:
 
     def _told_truly(self, facts: Sequence[Fact]) -> None:
         """Whatever the disk has done to the store: no text is in a result that nobody said."""
-        said = {call.text for call in self._books.calls}
+        said = {text for call in self._books.calls for text in call.texts}
         for fact in facts:
             if isinstance(fact, CloseRun) and fact.status == "complete" and fact.result is not None:
                 parts = _decode(fact.result)

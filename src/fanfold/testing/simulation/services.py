@@ -70,8 +70,8 @@ class SimulatedService(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class SentCall:
-    """One call, as the service saw it. `nanos`: what it bills; `done`: the process has its answer. `text`:
-    what was said, where that was text."""
+    """One call, as the service saw it. `nanos`: what it bills; `done`: the process has its answer. `texts`:
+    what was said, where that was text; of a shard, to each item."""
 
     process: SimulatedProcess
     service: str
@@ -84,7 +84,7 @@ class SentCall:
     excess: int = 0
     done: bool = False
     kind: ServiceKind = "api"
-    text: str = ""
+    texts: tuple[str, ...] = ()
     forgotten: bool = False  # the disk has lost what was on record of it
 
 
@@ -121,7 +121,7 @@ class Books:
             billed = Usage(billed.input, request.output_tokens * 2)
         call = SentCall(
             process, service.name, ask.key("messages"), run, int(attempt or 0), prompt, did,
-            kind=service.kind, text=reply.text,
+            kind=service.kind, texts=_texts_of(reply),
         )  # fmt: skip
         if did not in UNBILLED and service.kind != "free":
             call.nanos = cost(price, billed.input, billed.output, 0, 0)
@@ -211,6 +211,11 @@ def error_of(did: Behaviour, rng: random.Random) -> Exception | None:
 def digest_of(text: str) -> str:
     """Another text for another prompt, so that whatever changes below shows at the top."""
     return blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def _texts_of(reply: Reply) -> tuple[str, ...]:
+    shard = reply.data.get("answers", ()) if isinstance(reply.data, dict) else ()
+    return (reply.text, *(one["answer"] for one in shard))
 
 
 def answer_to(ask: Ask, did: Behaviour) -> Reply:
