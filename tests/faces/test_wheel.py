@@ -49,11 +49,12 @@ class Installed:
 
     def __init__(self, folder: Path) -> None:
         self._bin = folder / "bin"
-        venv.create(folder, with_pip=False)
+        venv.create(folder, with_pip=False, symlinks=True)
 
     @property
     def bytes(self) -> int:
-        return sum(path.stat().st_size for path in self._bin.parent.rglob("*") if path.is_file())
+        """Without Python's own, which are links."""
+        return sum(path.lstat().st_size for path in self._bin.parent.rglob("*") if path.is_file())
 
     def pip(self, *words: str) -> subprocess.CompletedProcess[str]:
         python = str(self._bin / "python")

@@ -93,7 +93,8 @@ class RawServer:
             talk.cancel()
         await asyncio.gather(*self._talks, return_exceptions=True)
         for writer in self._writers:
-            writer.transport.abort()
+            with suppress(AttributeError):  # of Python 3.11.2, over TLS, where it was closed twice
+                writer.transport.abort()
             with suppress(ConnectionError):
                 await writer.wait_closed()
         await self._server.wait_closed()
