@@ -78,10 +78,12 @@ class WorldFaults:
 
     def stepped(self, process: SimulatedProcess) -> None:
         """After each step of a process: what is due."""
-        slot, due = process.slot, list[WorldFault]()
+        slot = process.slot
         self._steps[slot] = step = self._steps[slot] + 1
-        if slot in self._of_steps:
-            due += [one for one in self._of_steps[slot] if one.at <= step]
+        due: list[WorldFault] = []
+        for one in self._of_steps.get(slot, ()):
+            if one.at <= step:
+                due.append(one)
         if slot in self._of_places and isinstance(task := process.ran, asyncio.Task):
             due += [one for one in self._of_places[slot] if self._there(one, process, task)]
         for fault in due:

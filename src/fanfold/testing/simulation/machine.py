@@ -46,6 +46,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     _ready: list[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
+    get_debug = bool  # called again and again: False, at once
 
     def __init__(self, machine: Machine) -> None:
         super().__init__()
@@ -54,6 +55,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.failures: list[dict[str, Any]] = []
         self._tasks: list[asyncio.Task[Any]] = []
         self.set_exception_handler(lambda _, said: self.failures.append(said))
+
+    def __del__(self) -> None:
+        """It is closed when its process is buried."""
 
     def time(self) -> float:
         return self._machine.now
@@ -108,9 +112,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         handle = ready.pop(at)
         if handle._cancelled:
             return None
-        owner = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
-        handle._run()
-        return owner
+        callback: Any = handle._callback  # type: ignore[attr-defined]
+        try:
+            handle._context.run(callback, *handle._args)  # type: ignore[attr-defined]
+        except Exception as error:
+            self.failures.append({"message": f"in {callback}", "exception": error})
+        return getattr(callback, "__self__", None)
 
 
 def _carried_out(done: asyncio.Future[Any], func: Any, given: Any) -> None:

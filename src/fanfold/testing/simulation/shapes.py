@@ -191,7 +191,7 @@ async def _ensemble(shape: Shape) -> Folded:
     for name in ("member", "escalate", "batch"):
         how.pop(name, None)
     return await ensemble(
-        shape.run, shape.items, prompt=SAY, members=shape.members, samples=2, decide="plurality",
+        shape.run, shape.items, prompt=SAY, members=shape.members[:2], samples=2, decide="plurality",
         reduce=collect(), **how,
     )  # fmt: skip
 
