@@ -95,7 +95,7 @@ def _placed(rng: random.Random, fault: WorldFault) -> WorldFault:
 def _job(rng: random.Random, name: str) -> WorldJob:
     often = rng.random
     usd = rng.choice((0.002, 0.005, 0.02)) if often() < 0.35 else None
-    pattern, items = rng.choice(PATTERNS), rng.choice((0, *[1] * 9, 2, 2, 2, 3, 4))
+    pattern, items = rng.choice(PATTERNS), rng.choice((0, *[1] * 10, 2, 2, 3, 4))
     return WorldJob(
         name=name,
         pattern=pattern,
