@@ -79,10 +79,12 @@ def carried_through(
     seed: int,
     kills: int = 3,
     roster: str = ROSTER,
+    requests: int = 21,
 ) -> Killed:
-    """Run the plan in a process of its own, kill it `kills` times, resume it to its end. Between two
-    kills at least one and at most seven more requests arrive."""
-    random, done = Random(seed), 0
+    """Run the plan in a process of its own, kill it `kills` times, resume it to its end. Between two kills
+    at least one and at most seven more requests arrive, and no more than make each kill sure: `requests`
+    different ones are made at least, and what is under way at a kill is made again."""
+    random, done, apart = Random(seed), 0, min(7, requests // max(1, kills))
     script.says, script.arrived, script.kill_at, script.victim = says, 0, 0, None
     with threaded_server(
         folder / "books", script="tests.flow.killed_plans:script", price=Price(input=1, output=1)
@@ -91,13 +93,14 @@ def carried_through(
         (folder / "roster.yaml").write_text(roster.format(url=server.url))
         for kill in range(kills + 1):
             last = kill == kills
-            script.kill_at = 0 if last else script.arrived + random.randint(1, 7)
+            script.kill_at = 0 if last else script.arrived + random.randint(1, apart)
             receipt = _carried(folder, server, resume=kill > 0)
             done += receipt is None
             if receipt is not None:
                 break
         assert receipt is not None
         asked = Counter(entry.content for entry in server.books().asked)
+        assert (done, kills == 0 or len(asked) >= requests) == (kills, True), len(asked)
         return Killed(receipt, dict(asked), done)
 
 

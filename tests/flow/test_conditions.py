@@ -201,7 +201,7 @@ def rated(asked: Asked) -> Says:
 
 @pytest.mark.parametrize("seed", seeds(range(2), quick=1))
 def test_killed_and_resumed_the_same_steps_are_taken(tmp_path: Path, seed: int) -> None:
-    ended = carried_through(tmp_path, PLAN, rated, seed)
+    ended = carried_through(tmp_path, PLAN, rated, seed, requests=13)
     ended.check()
     assert (ended.kills, ended.receipt.status, ended.receipt.passed) == (3, "complete", 6)
     assert len(ended.asked) == 13

@@ -169,7 +169,7 @@ def test_what_is_quoted_from_the_context_is_no_quote_of_the_piece(tmp_path: Path
 
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_and_resumed_no_piece_is_asked_about_twice(tmp_path: Path, seed: int) -> None:
-    ended = carried_through(tmp_path, PLAN.replace("TEXT", LONG), quoted, seed, kills=2)
+    ended = carried_through(tmp_path, PLAN.replace("TEXT", LONG), quoted, seed, kills=2, requests=9)
     ended.check()
     receipt = ended.receipt
     assert (receipt.status, receipt.planned, receipt.passed) == ("complete", 2, 2)

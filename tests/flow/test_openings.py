@@ -122,7 +122,7 @@ def test_they_are_part_of_the_key_and_a_resumed_run_sends_those_it_began_with(
 def test_a_plan_that_is_killed_pays_for_nothing_twice(tmp_path: Path) -> None:
     (tmp_path / "rules.md").write_text(RULES)
     plan = PLAN.format(member="m").replace("count: 2", "count: 12")
-    killed = carried_through(tmp_path, plan, lambda one: Says(), seed=5)
+    killed = carried_through(tmp_path, plan, lambda one: Says(), seed=5, requests=12)
     killed.check()
     assert killed.receipt.passed == 12
 

@@ -217,7 +217,7 @@ def says(asked: Asked) -> Says:
 
 @pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_killed_and_resumed_the_files_say_what_is_missing(tmp_path: Path, seed: int) -> None:
-    ended = carried_through(tmp_path, PLAN, says, seed)
+    ended = carried_through(tmp_path, PLAN, says, seed, requests=18)
     receipt = ended.receipt
     assert (receipt.status, receipt.passed, receipt.failed) == ("flagged", 11, 1)
     refused = [text for text in ended.asked if ended.asked[text] > 1]

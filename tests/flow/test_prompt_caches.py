@@ -363,7 +363,9 @@ def test_a_plan_that_is_killed_continues(tmp_path: Path) -> None:
         "      prompt: Say {{ item.n }}\n"
     )
     (tmp_path / "c.md").write_text(CONTEXT)
-    killed = carried_through(tmp_path, plan, lambda asked: Says(), seed=3, roster=roster)
+    killed = carried_through(
+        tmp_path, plan, lambda asked: Says(), seed=3, roster=roster, requests=15
+    )
     killed.check()
     assert killed.receipt.passed == 12
 
