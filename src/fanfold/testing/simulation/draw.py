@@ -28,7 +28,8 @@ from fanfold.testing.simulation.world import (
     WorldJob,
 )
 
-FEW: dict[Pattern, int] = {"nested": 1, "ensemble": 2}  # items, where each is asked for often
+FEW: dict[Pattern, int] = {"nested": 1, "ensemble": 1, "pipeline": 2, "map_tree": 3, "group": 3}
+"""Items, where each is asked for often."""
 LATER_TOO = ("skip i0",) * 4  # drawn more often: what it did holds in the next process too
 KINDS: tuple[ServiceKind, ...] = ("api", "batch", "agent", "workers", "free")
 _replace = msgspec.structs.replace
@@ -37,7 +38,7 @@ _replace = msgspec.structs.replace
 def world_of(seed: int) -> World:
     """At least one crash is in it; if it comes too late to happen, the last commit of job 0 crashes."""
     rng = random.Random(seed)
-    count = rng.choices((1, 2, 3, 4), (89, 9, 1.5, 0.5))[0]
+    count = rng.choices((1, 2, 3, 4), (91, 7, 1.5, 0.5))[0]
     jobs = [_job(rng, "a")]
     for name in "bcd"[: count - 1]:
         jobs.append(_other_job(rng, jobs[0], name))
@@ -95,7 +96,7 @@ def _placed(rng: random.Random, fault: WorldFault) -> WorldFault:
 def _job(rng: random.Random, name: str) -> WorldJob:
     often = rng.random
     usd = rng.choice((0.002, 0.005, 0.02)) if often() < 0.35 else None
-    pattern, items = rng.choice(PATTERNS), rng.choice((0, *[1] * 10, 2, 2, 3, 4))
+    pattern, items = rng.choice(PATTERNS), rng.choice((0, *[1] * 11, 2, 3, 4))
     return WorldJob(
         name=name,
         pattern=pattern,
