@@ -157,7 +157,7 @@ def test_killed_at_every_commit(server: RunningServer, tmp_path: Path, shard: in
 
 def test_killed_again_and_again_it_still_gets_done(server: RunningServer, tmp_path: Path) -> None:
     """Five kills in one run; what is asked more often than once was under way at one of them."""
-    items = texts("again")
+    items = texts(tmp_path.name)
     job = Job(store=str(tmp_path), url=server.url, items=items, concurrency=2)
     for kill in range(5):
         dies = msgspec.structs.replace(job, die_at=12 * (kill + 1), resume=kill > 0)
@@ -250,7 +250,7 @@ def test_two_processes_with_the_same_plan_at_once_ask_everything_once(
     server: RunningServer, tmp_path: Path, shard: int | None
 ) -> None:
     """Each in an order of its own; whoever comes second waits for the other's reply."""
-    items = texts(f"both-{shard}")
+    items = texts(tmp_path.name)
     jobs = [
         Job(store=str(tmp_path), url=server.url, items=Random(seed).sample(items, ITEMS),
             name=f"run {seed}", shard=shard)
