@@ -12,7 +12,7 @@ from collections import deque
 
 from fanfold.errors import FanfoldError, MemberError, StoreError, Terminal
 from fanfold.journal.queue import WIRE, misfit
-from fanfold.run.queue_client import QueueClient
+from fanfold.run.queue_client import ANSWERED, QueueClient
 from fanfold.run.ssh import SshQueue
 from fanfold.work.ask import Reply
 from fanfold.work.batch import NeverSubmitted
@@ -54,7 +54,7 @@ class HostGroup:
     def __init__(self, hosts: SshHosts) -> None:
         self._hosts = {url: HostClient(url, hosts) for url in hosts.urls}
         self._opening: asyncio.Future[None] | None = None
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()  # with their spans
         self._on: dict[str, HostClient] = {}  # where an ask is, by its span
         self._leaving = ""
 
@@ -77,14 +77,14 @@ class HostGroup:
         await asyncio.gather(*(_opened(host) for host in self._hosts.values()))
 
     async def ask(self, traits: Traits, request: Request, tell: Tell) -> Reply:
-        host = await self._free_host(traits)
+        host = await self._free_host(traits, request.span)
         self._on[request.span] = host
         try:
             return await host.ask(traits, request, tell)
         finally:
             self._freed(host)
 
-    async def _free_host(self, traits: Traits) -> HostClient:
+    async def _free_host(self, traits: Traits, span: str) -> HostClient:
         """The one with the most free slots, which has one less then. Those who wait come in turn."""
         while not self._leaving:
             troubles = {host: host.trouble(traits) for host in self._hosts.values()}
@@ -96,7 +96,7 @@ class HostGroup:
                 best.busy += 1
                 return best
             turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+            self._waiting.append((span, turn))
             try:
                 await turn
             except asyncio.CancelledError:
@@ -113,7 +113,7 @@ class HostGroup:
 
     def _wake_next(self) -> None:
         while self._waiting:
-            turn = self._waiting.popleft()
+            _, turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
@@ -153,6 +153,10 @@ class HostGroup:
             host.forget(span)
 
     async def take_back(self, span: str) -> bool:
+        for one, turn in self._waiting:
+            if one == span and not turn.done():  # it waits for a slot: no host has it
+                turn.set_exception(NeverSubmitted(ANSWERED))
+                return True
         host = self._on.get(span)
         return host is not None and await host.take_back(span)
 
