@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import cache
@@ -18,6 +19,7 @@ from fanfold.members.agents.worker import Process
 if TYPE_CHECKING:
     import psutil
 
+_BETWEEN = 2.0  # seconds until a process that is about to start a program is given up
 ENDED = "ZXx"  # states of one that has ended but was not yet reaped
 _PROC = os.path.exists("/proc/self/stat")
 Life = Literal["alive", "dead", "unknown"]
@@ -199,12 +201,14 @@ def below(rows: Collection[ProcessRow], root: int) -> list[ProcessRow]:
 
 
 def marked(rows: Iterable[ProcessRow], name: str, value: str) -> list[ProcessRow]:
-    """Those that were started with exactly this variable: `run:1` is not found for `run:12`."""
+    """Those that were started with exactly this variable: `run:1` is not found for `run:12`. Raises
+    OSError where that cannot be told of one."""
     wanted = f"{name}={value}".encode()
     return [row for row in rows if wanted in _environment(row.pid) and row.state not in ENDED]
 
 
 def _environment(pid: int) -> list[bytes]:
+    """What it was started with; nothing where that may not be seen."""
     if not _PROC:
         import psutil
 
@@ -214,6 +218,25 @@ def _environment(pid: int) -> list[bytes]:
             ]
         except psutil.Error:
             return []
-    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-        return file.read().split(b"\0")
+    until = time.monotonic() + _BETWEEN
+    with suppress(PermissionError, FileNotFoundError, ProcessLookupError):
+        while not (found := _read_environment(pid)) and _between_programs(pid):
+            if time.monotonic() >= until:
+                raise TimeoutError(f"process {pid} has been about to start a program for long")
+            time.sleep(0.001)
+        return found.split(b"\0")
     return []
+
+
+def _read_environment(pid: int) -> bytes:
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read()
+
+
+def _between_programs(pid: int) -> bool:
+    """Its environment is empty, but not for good: for a moment within `execve` the memory of the new
+    program is there, and what it is given is not yet. Neither kernel threads nor the dead have memory."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b") ")[2].split()
+    memory, begin, end = int(fields[20]), int(fields[47]), int(fields[48])
+    return memory > 0 and (end == 0 or end > begin)

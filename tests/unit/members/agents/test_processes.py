@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,6 +106,23 @@ def test_a_mark_counts_only_to_the_letter(sleeper: subprocess.Popen[bytes]) -> N
     assert found("SPAN", "run:") == []
     assert found("SPAN", "run:12") == []
     assert found("PAN", "run:1") == []
+
+
+def test_who_is_about_to_start_another_program_is_found_by_its_mark(tmp_path: Path) -> None:
+    """Its environment is empty for a moment; a kill that looked then would leave it alive."""
+    again = tmp_path / "again"
+    again.write_text(f"#!/bin/sh\nexec {again}\n")
+    again.chmod(0o755)
+    with subprocess.Popen((again,), env={"SPAN": "run:1", "PATH": os.defpath}) as process:
+        found = Counter(len(marked([known_row(process)], "SPAN", "run:1")) for _ in range(3000))
+        process.kill()
+    assert found == {1: 3000}
+
+
+def known_row(process: subprocess.Popen[bytes]) -> ProcessRow:
+    row = look(process.pid)
+    assert row is not None
+    return row
 
 
 def test_below_are_children_and_theirs_but_not_the_dead() -> None:
