@@ -17,6 +17,7 @@ from fanfold.faces.web import is_json
 from fanfold.testing.member import Scripted, traits
 from tests.faces.desk import HEADERS, mcp_endpoint
 from tests.faces.serving import endpoint, reply
+from tests.waiting import LONG
 
 SAID = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -57,7 +58,7 @@ def sent(folder: Path, *requests: dict[str, Any], bounds: Bounds = Bounds()) -> 
     async def main() -> list[Any]:
         async with (
             endpoint(folder, echo(), bounds=bounds) as here,
-            httpx.AsyncClient(headers={**HEADERS, **JSON}, timeout=30, verify=False) as client,
+            httpx.AsyncClient(headers={**HEADERS, **JSON}, timeout=LONG, verify=False) as client,
         ):
             url = f"{here.url}/chat/completions"
             return [await client.post(url, **request) for request in requests]
@@ -164,7 +165,7 @@ def test_mcp_says_nothing_of_a_page_of_another_site_but_to_it(
     async def main() -> int:
         async with (
             mcp_endpoint() as url,
-            httpx.AsyncClient(headers=HEADERS, timeout=30, verify=False) as client,
+            httpx.AsyncClient(headers=HEADERS, timeout=LONG, verify=False) as client,
         ):
             foreign = {"origin": "http://evil.example", **JSON}
             return (await client.post(url, content=b"{}", headers=foreign)).status_code
@@ -177,7 +178,7 @@ def test_mcp_refuses_what_cannot_be_read_and_goes_on(capfd: pytest.CaptureFixtur
     async def main() -> tuple[list[httpx.Response], httpx.Response]:
         async with (
             mcp_endpoint(Bounds(body_bytes=1_000_000)) as url,
-            httpx.AsyncClient(headers={**HEADERS, **JSON}, timeout=30, verify=False) as client,
+            httpx.AsyncClient(headers={**HEADERS, **JSON}, timeout=LONG, verify=False) as client,
         ):
             told = [await client.post(url, content=body) for body in BODIES.values()]
             return told, await client.post(url, content=b"x" * 1_000_001)

@@ -20,7 +20,7 @@ from fanfold.price import Price
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Asked, Says
 from tests.flow.tool_models import calling, results, script
-from tests.waiting import LONG, wait_until
+from tests.waiting import LONG, however_slow, wait_until
 
 PRICE = Price(input=1.0, output=1.0)
 ITEM = [{"id": "1", "text": "hello"}]
@@ -285,17 +285,24 @@ def test_a_program_that_fails_says_why(tmp_path: Path, server: RunningServer) ->
 def test_a_program_that_hangs_is_ended_with_its_children(
     tmp_path: Path, server: RunningServer
 ) -> None:
+    pids = tmp_path / "pids"
     code = (
-        "import subprocess, sys, time\n"
+        "import os, subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        f"open({str(tmp_path / 'pids')!r}, 'w').write(str(child.pid))\n"
+        f"open({str(pids) + '.part'!r}, 'w').write(str(child.pid))\n"
+        f"os.rename({str(pids) + '.part'!r}, {str(pids)!r})\n"
         "time.sleep(600)\n"
     )
-    script.says = calling([("t", {})])
-    tool = ff.tool(command=program(tmp_path, code), name="t", timeout=3)
-    said, _ = run(tmp_path, server, tools=[tool])
-    assert "no result within 3 s" in said
-    wait_until(lambda: gone(int((tmp_path / "pids").read_text())))
+
+    def hangs(scale: float) -> None:
+        script.says = calling([("t", {})])
+        tool = ff.tool(command=program(tmp_path, code), name="t", timeout=3 * scale)
+        said, _ = run(tmp_path / f"{scale}", server, tools=[tool])
+        assert f"no result within {3 * scale:g} s" in said
+        assert pids.exists()
+        wait_until(lambda: gone(int(pids.read_text())))
+
+    however_slow(hangs)
 
 
 def gone(pid: int) -> bool:

@@ -37,7 +37,7 @@ steps:
         - {{function: "own:count"}}
         - command: [{python}, note.py]
           name: note
-          timeout: 60
+          timeout: 600
   - reduce: {{kind: collect}}
 """
 # A line for each call; where `kill` says so, the run dies before the result could be recorded.
