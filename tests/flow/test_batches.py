@@ -199,6 +199,15 @@ def test_a_cancellation_that_is_not_taken_is_tried_again(tmp_path: Path) -> None
     assert (receipt.passed, paid_once(service, member, 40)) == (40, (28, 12))
 
 
+def test_a_service_that_refuses_looks_is_not_hammered(tmp_path: Path) -> None:
+    """It says that one may come back at once, for as long as anybody does."""
+    service = ServiceOnClock(VirtualClock(), in_an_hour)
+    service.deaf = 1000
+    receipt = played(scene(tmp_path, Batching(service)), VirtualClock())
+    assert (receipt.status, receipt.passed) == ("paused", 0)
+    assert service.looks < 100
+
+
 # ── nothing is forgotten ─────────────────────────────────────────────────────────────────────
 
 

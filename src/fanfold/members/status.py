@@ -259,7 +259,7 @@ def _moment(value: str) -> float | None:
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             when = parse(value)
-        except ValueError:
+        except (ValueError, OverflowError):  # a year of twenty digits
             continue
         return when.timestamp() if when.tzinfo else None
     return None

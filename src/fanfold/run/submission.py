@@ -237,8 +237,8 @@ class Submission:
                     error.lost = False  # it is known that nothing was accepted
                     await self._unsent(NeverSubmitted(str(error)) if self._owner.leaving else error)
                     return False
-                wait = getattr(error, "retry_after", None)
-            await self._wait(min(SLOWEST_LOOK, 2.0**again if wait is None else wait))
+                wait = getattr(error, "retry_after", None) or 0.0
+            await self._wait(min(SLOWEST_LOOK, max(2.0**again, wait)))
         return False
 
     async def _unsent(self, error: MemberError) -> None:
@@ -334,8 +334,8 @@ class Submission:
             except (Transient, RateLimited, TimedOut) as error:
                 if self._clock.monotonic() - began > PATIENCE:
                     raise LeftInBatch(f"the batch service cannot be reached: {error}") from None
-                wait = getattr(error, "retry_after", None)
-            await self._wait(min(SLOWEST_LOOK, pause if wait is None else wait))
+                wait = getattr(error, "retry_after", None) or 0.0
+            await self._wait(min(SLOWEST_LOOK, max(pause, wait)))
             pause *= 2
 
     async def _told(self, ask: Callable[[], Awaitable[T]]) -> T:
