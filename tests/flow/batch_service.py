@@ -49,6 +49,7 @@ class ServiceOnClock:
         self.cancelled: dict[str, float] = {}
         self.refuse: Callable[[str], bool] = lambda prompt: False
         self.looks = self.busy = self.deaf = 0
+        self.unheard: MemberError = Transient("connection lost after sending", lost=True)
         self.expires = 1e9  # seconds that a batch has
 
     async def submit(self, name: str, lines: Sequence[BatchLine]) -> BatchState:
@@ -57,7 +58,7 @@ class ServiceOnClock:
         await asyncio.sleep(0.1)
         if self._lose:
             self._lose -= 1
-            raise Transient("connection lost after sending", lost=True)
+            raise self.unheard
         return self._state(id)
 
     async def since(self, created: float, known: Collection[str]) -> list[BatchState]:

@@ -12,6 +12,7 @@ import msgspec
 
 from fanfold.clock import Clock
 from fanfold.errors import (
+    InvalidReply,
     MemberError,
     RateLimited,
     RunStopped,
@@ -228,11 +229,12 @@ class Submission:
                 self._id = (await self._service.submit(self._name, lines)).id
                 return True
             except MemberError as error:
-                if error.lost:
+                unheard = error.lost or isinstance(error, InvalidReply)
+                if unheard:
                     self._id = await self._found()
                     if self._id:
                         return True
-                worth = error.lost or isinstance(error, Transient | RateLimited | TimedOut)
+                worth = unheard or isinstance(error, Transient | RateLimited | TimedOut)
                 if not worth or again == TRIES - 1 or self._owner.leaving:
                     error.lost = False  # it is known that nothing was accepted
                     await self._unsent(NeverSubmitted(str(error)) if self._owner.leaving else error)
