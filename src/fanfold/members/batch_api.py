@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from fanfold.errors import MemberError, Transient
 from fanfold.members.endpoint import http_client
 from fanfold.members.http import OK, Answer
-from fanfold.members.keys import Key
+from fanfold.members.keys import Key, scrubbed
 from fanfold.members.status import ErrorRow, refused, shortened
 from fanfold.work.ask import Reply
 from fanfold.work.batch import BatchState, LineResult
@@ -101,10 +101,16 @@ class BatchApi:
     def created(self, decode: Callable[[bytes], BatchState], body: bytes) -> BatchState:
         """What cannot be read says all the same that there may be a batch now."""
         try:
-            return self.decoded(decode, body)
+            return self.stated(decode, body)
         except Transient as error:
             error.lost = True
             raise
+
+    def stated(self, decode: Callable[[bytes], BatchState], body: bytes) -> BatchState:
+        """Why it was refused, if it was, without the key."""
+        state = self.decoded(decode, body)
+        flaw = shortened(scrubbed(state.flaw, (self._key() or "").strip())) if state.flaw else ""
+        return state._replace(flaw=flaw)
 
     def decoded(self, decode: Callable[[bytes], T], body: bytes) -> T:
         try:

@@ -114,7 +114,7 @@ class OpenAIBatches(BatchApi):
         return [one for one in found if one.id not in known]
 
     async def look(self, id: str) -> BatchState:
-        return self.decoded(_state, await self.send("GET", f"/batches/{id}"))
+        return self.stated(_state, await self.send("GET", f"/batches/{id}"))
 
     async def results(self, id: str) -> list[LineResult]:
         """Of both files. A line that is in neither was not done."""

@@ -16,6 +16,7 @@ from fanfold.members.openai import OpenAI
 from fanfold.testing.member import traits
 from fanfold.work.batch import BatchLine
 from fanfold.work.started import MAX_BYTES
+from tests.unit.members.asking import KEY
 from tests.unit.members.raw import Caller, RawServer, Talk, always, response
 
 HELD = {
@@ -36,9 +37,7 @@ def answered(kind: str, body: bytes, ask: Ask) -> Any:
 def exchanged(kind: str, talk: Talk, ask: Ask) -> Any:
     async def main() -> Any:
         async with RawServer(talk) as server:
-            member = KINDS[kind](
-                traits("m", kind=kind, model="x"), f"{server.url}/v1", lambda: None
-            )
+            member = KINDS[kind](traits("m", kind=kind, model="x"), f"{server.url}/v1", lambda: KEY)
             return await ask(member.batches), server.connections
 
     return asyncio.run(main())
@@ -86,6 +85,14 @@ def test_of_what_a_service_says_of_a_batch_no_more_is_read_than_of_a_reply(kind:
     body = response(packed, content_encoding="gzip")
     with pytest.raises(InvalidReply, match="larger than"):
         exchanged(kind, always(body), lambda batches: batches.look("b"))
+
+
+def test_why_a_batch_was_refused_is_told_without_the_key() -> None:
+    """It becomes the error of each of its lines, and that is kept."""
+    flaw = {"message": f"Invalid file: Bearer {KEY}\n\x1b[2J" + "x" * 9000}
+    body = json.dumps({**BATCH, "status": "failed", "errors": {"data": [flaw]}}).encode()
+    state, _ = answered("openai", body, lambda batches: batches.look("b"))
+    assert state.flaw.startswith("Invalid file: Bearer [key]") and len(state.flaw) <= 200
 
 
 def test_an_odd_error_of_one_line_is_no_reason_to_drop_the_others() -> None:
