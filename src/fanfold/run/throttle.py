@@ -10,7 +10,7 @@ HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us 
 SLOWEST_BACKOFF = 60.0
 FIRST_BACKOFF = 0.05  # seconds, of a single call; doubles
 SHORT = 1.0  # seconds: shorter waits are believed for a few refusals
-BELIEVED = 3  # holds without an answer between them
+BELIEVED = 8  # holds without an answer between them
 CHANCE = 1e-5  # a row of refusals that chance brings about more often than this says nothing
 LEAST = 0.1  # of the calls refused by chance: this is assumed where less is known
 FEW = 8  # calls at once: as long as there are no more after a cut, one refusal is a row
@@ -238,10 +238,11 @@ class Throttle:
 
     def _hold(self, now: float, retry_after: float | None, jitter: float) -> None:
         self._holds += 1
-        pause = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(self._holds, 10)) * (0.5 + jitter / 2)
+        holds = self._holds if retry_after is None else max(0, self._holds - BELIEVED)
+        pause = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(holds, 10)) * (0.5 + jitter / 2)
         if retry_after is not None:
             told = retry_after + jitter * 0.25
-            pause = told if self._holds <= BELIEVED else _at_least(told, pause)
+            pause = _at_least(told, pause) if holds else told
         self.blocked_until = max(self.blocked_until, now + pause)
 
     # ── the share of refusals ──
