@@ -87,6 +87,15 @@ class MemberError(FanfoldError):
         super().__init__(text)
 
 
+LONGEST_WAIT = 1e9
+"""Seconds; a member that says to wait for longer than 30 years says for ever."""
+
+
+def seconds_told(told: float | None) -> float | None:
+    """How long to wait as it was told, as something that can be calculated with."""
+    return None if told is None or told != told else min(max(0.0, told), LONGEST_WAIT)
+
+
 class Transient(MemberError):
     """Worth another try: refused connection, 5xx, overloaded, a dropped connection."""
 
@@ -95,7 +104,7 @@ class RateLimited(MemberError):
     """Asked too often (429, 529). `retry_after` in seconds when the member said so."""
 
     def __init__(self, text: str, *, retry_after: float | None = None) -> None:
-        self.retry_after = retry_after
+        self.retry_after = seconds_told(retry_after)
         super().__init__(text)
 
 
@@ -116,7 +125,8 @@ class Terminal(MemberError):
         reset_after: float | None = None,
         lost: bool = False,
     ) -> None:
-        self.scope, self.too_long, self.reset_after = scope, too_long, reset_after
+        self.scope, self.too_long = scope, too_long
+        self.reset_after = seconds_told(reset_after)
         super().__init__(text, lost=lost)
 
 

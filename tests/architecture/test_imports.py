@@ -28,8 +28,8 @@ EVERYWHERE = {"msgspec", "mcp"}
 
 # Packages that users install as extras: imported where they are used, never before.
 EXTRAS = {
-    "aiohttp_socks", "litellm", "mcp", "openpyxl", "opentelemetry", "psycopg", "pyarrow", "pydantic", "pypdf",
-    "pyreqwest", "ray", "starlette", "uvicorn", "xllamacpp",
+    "aiohttp_socks", "httpx2", "litellm", "mcp", "openpyxl", "opentelemetry", "psycopg", "pyarrow",
+    "pydantic", "pypdf", "pyreqwest", "ray", "starlette", "uvicorn", "xllamacpp",
 }  # fmt: skip
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
@@ -71,6 +71,7 @@ LATE = {
     "fanfold.journal.postgres.queue": {"psycopg"},
     "fanfold.journal.postgres.sessions": {"psycopg"},
     "fanfold.members.http_pyreqwest": {"pyreqwest"},
+    "fanfold.members.mcp_http": {"httpx2", "mcp"},
     "fanfold.members.mcp_stdio": {"mcp"},
     "fanfold.members.mcp_tools": {"mcp"},
     "fanfold.observe.otel": {"opentelemetry"},

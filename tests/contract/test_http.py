@@ -268,6 +268,23 @@ def test_an_answer_that_is_no_http_is_invalid(client: Client, sent: bytes) -> No
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/1.1 abc %b\r\n\r\n", b"%b 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nno colon %b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nx %b: a\r\n\r\n", b"HTTP/1.1 200 OK\r\nx: Bearer %b\0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nx: %b" + b"x" * 1_000_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: %b\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n%b\r\n",
+        b"POST / HTTP/1.1\r\nauthorization: Bearer %b\r\n\r\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_http_is_not_repeated(client: Client, sent: bytes) -> None:
+    """It may be the request itself, with the key: of a server that echoes, say."""
+    _, text, _ = trouble(client, once(sent % b"sk-secret-0123456789"))
+    assert "secret" not in text and len(text) < 120
+
+
 @pytest.mark.parametrize("url", ["nonsense", "http://", "ftp://127.0.0.1/"])
 def test_a_bad_address_is_the_members_trouble(client: Client, url: str) -> None:
     with pytest.raises(Terminal) as caught:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from fanfold.clock import Clock
-from fanfold.errors import MemberError, Transient
+from fanfold.errors import MemberError, RateLimited, Transient
 from fanfold.price import Price
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -31,7 +31,8 @@ class HeldBatch(NamedTuple):
 class ServiceOnClock:
     """`takes(prompt)`: seconds until a line is done; None: never. `named`: it keeps our names, as OpenAI
     does. `lose`: so many submissions are accepted without an answer. `refuse`: prompts of lines that it
-    refuses. `busy`: so many cancellations are not taken."""
+    refuses. `busy`: so many cancellations are not taken. `deaf`: so many looks are refused, to be repeated at
+    once."""
 
     most_lines, most_bytes = 1000, 10_000_000
 
@@ -47,7 +48,8 @@ class ServiceOnClock:
         self.held: dict[str, HeldBatch] = {}
         self.cancelled: dict[str, float] = {}
         self.refuse: Callable[[str], bool] = lambda prompt: False
-        self.looks = self.busy = 0
+        self.looks = self.busy = self.deaf = 0
+        self.unheard: MemberError = Transient("connection lost after sending", lost=True)
         self.expires = 1e9  # seconds that a batch has
 
     async def submit(self, name: str, lines: Sequence[BatchLine]) -> BatchState:
@@ -56,7 +58,7 @@ class ServiceOnClock:
         await asyncio.sleep(0.1)
         if self._lose:
             self._lose -= 1
-            raise Transient("connection lost after sending", lost=True)
+            raise self.unheard
         return self._state(id)
 
     async def since(self, created: float, known: Collection[str]) -> list[BatchState]:
@@ -67,6 +69,9 @@ class ServiceOnClock:
 
     async def look(self, id: str) -> BatchState:
         self.looks += 1
+        if self.deaf:
+            self.deaf -= 1
+            raise RateLimited("rate limited (429)", retry_after=0.0)
         return self._state(id)
 
     async def cancel(self, id: str) -> None:

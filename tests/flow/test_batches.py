@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, InvalidReply, MemberError, Transient
 from fanfold.gates.checks import predicate
 from fanfold.journal import opening
 from fanfold.journal.opening import open_store
@@ -199,12 +199,25 @@ def test_a_cancellation_that_is_not_taken_is_tried_again(tmp_path: Path) -> None
     assert (receipt.passed, paid_once(service, member, 40)) == (40, (28, 12))
 
 
+def test_a_service_that_refuses_looks_is_not_hammered(tmp_path: Path) -> None:
+    """It says that one may come back at once, for as long as anybody does."""
+    service = ServiceOnClock(VirtualClock(), in_an_hour)
+    service.deaf = 1000
+    receipt = played(scene(tmp_path, Batching(service)), VirtualClock())
+    assert (receipt.status, receipt.passed) == ("paused", 0)
+    assert service.looks < 100
+
+
 # ── nothing is forgotten ─────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_an_answer_that_is_lost_does_not_lose_the_batch(tmp_path: Path, named: bool) -> None:
+@pytest.mark.parametrize("error", [Transient("lost", lost=True), InvalidReply("unreadable")])
+def test_an_answer_that_is_lost_does_not_lose_the_batch(
+    tmp_path: Path, named: bool, error: MemberError
+) -> None:
     service = ServiceOnClock(VirtualClock(), in_an_hour, named=named, lose=1)
+    service.unheard = error
     member = Batching(service)
     receipt = played(scene(tmp_path, member), VirtualClock())
     assert (receipt.passed, len(service.held)) == (40, 1)

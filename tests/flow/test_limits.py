@@ -471,6 +471,43 @@ def test_a_retry_after_of_a_year_pauses_the_run(memory_path: Path) -> None:
     assert outcomes(play(replace(scene, members=(well,)), resume=True)) == {"passed": 20}
 
 
+@pytest.mark.parametrize("told", [0.0, -3.0, 0.001, 0.3])
+@pytest.mark.parametrize("quota", [False, True])
+def test_a_wait_that_only_leads_to_more_refusals_is_not_believed(
+    memory_path: Path, told: float, quota: bool
+) -> None:
+    """Come back at once, again and again: as seldom as where nothing is said, and the run pauses."""
+
+    def script(ask: Ask, n: int) -> Exception:
+        if quota:
+            return Terminal("a: quota gone (402)", scope="pool", reset_after=told)
+        return RateLimited("a: rate limited (429)", retry_after=told)
+
+    member = Scripted(script, traits("a", limits=MemberLimits(16)), latency=0.05)
+    receipt = play(Scene(memory_path, (member,), words(100), how={"concurrency": 16}))
+    assert (receipt.status, receipt.passed) == ("paused", 0)
+    assert len(member.asked) < 70 and receipt.seconds < 700.0
+
+
+def test_a_quota_that_is_never_back_pauses_the_run(memory_path: Path) -> None:
+    """It says each time that it is back in a minute."""
+    gone = Terminal("a: quota gone (402)", scope="pool", reset_after=60.0)
+    member = Scripted(lambda ask, n: gone, traits("a"), latency=1.0)
+    receipt = play(Scene(memory_path, (member,), words(20), how={"concurrency": 2}))
+    assert (receipt.status, receipt.passed, len(member.asked)) == ("paused", 0, 12)
+    assert receipt.reason == (
+        "a: quota gone (402) (nothing but refusals for 11 minutes; `max_wait` is 10 minutes)"
+    )
+
+
+def test_a_wait_without_an_end_pauses_the_run(memory_path: Path) -> None:
+    endless = RateLimited("a: rate limited (429)", retry_after=float("inf"))
+    member = Scripted(lambda ask, n: endless, traits("a"))
+    receipt = play(Scene(memory_path, (member,), words(20), how={"concurrency": 2}))
+    assert (receipt.status, receipt.passed, len(member.asked)) == ("paused", 0, 1)
+    assert receipt.reason is not None and "`max_wait` is 10 minutes" in receipt.reason
+
+
 def test_others_take_over_from_a_member_that_says_to_come_back_next_year(
     memory_path: Path,
 ) -> None:

@@ -13,10 +13,12 @@ from fanfold.clock import RealClock
 from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.price import Price, cost, dollars, worst
+from fanfold.run.cost import plausible
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.script import Says
 from fanfold.testing.server import ModelServer
-from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.ask import Ask, Call, Message, Reply, Round, Tools, Usage
+from fanfold.work.member import Request
 from fanfold.work.outcome import PASS, Receipt
 from fanfold.work.task import Budget
 from tests.flow.simulation import (
@@ -183,3 +185,13 @@ def test_a_member_without_a_price_may_take_what_it_takes(memory_path: Path) -> N
     like = traits("cmd", kind="command", price=None)
     member = Scripted(lambda ask, n: Reply("fine", cost_usd=0.24), like)
     assert outcomes(play(Scene(memory_path, (member,), words(3)))) == {"passed": 3}
+
+
+def test_what_tools_gave_was_sent_too() -> None:
+    """A prompt of two words, and ten thousand that its tools were asked for, are not ten tokens."""
+    made = Round("", (Call("1", "search", {}),), (ANSWER * 40,))
+    ask = Ask((Message("user", "Say it"),), tools=Tools((), "", (made,)))
+    reply = Reply("fine", usage=Usage(10, 1))
+    assert plausible(traits("m", kind="openai"), Request(ask), reply).unusable
+    enough = Reply("fine", usage=Usage(13_000, 1))
+    assert plausible(traits("m", kind="openai"), Request(ask), enough) is enough

@@ -402,7 +402,7 @@ def test_what_another_may_still_ask_is_not_asked_again(memory_path: Path) -> Non
     with suppress(Crash):
         play(replace(scene, name="theirs", members=(Scripted(dies),)))
     (lock,) = (memory_path / "live").iterdir()
-    lock.unlink()
+    lock.rename(memory_path / "away")  # deleted, it would still be held here, by who has not died
     lock.mkdir()  # can be neither opened nor locked
     receipt = play(scene)
     assert (receipt.status, len(member.asked)) == ("paused", 0)

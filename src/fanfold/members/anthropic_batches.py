@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from fanfold.members.batch_api import BatchApi
+from fanfold.members.batch_api import MOST, BatchApi
 from fanfold.work.batch import BatchLine, BatchState, LineEnd, LineResult
 
 _STATUS = {
@@ -79,24 +79,25 @@ class AnthropicBatches(BatchApi):
     async def submit(self, name: str, lines: Sequence[BatchLine]) -> BatchState:
         parts = (b'{"custom_id":"%b","params":%b}' % (id.encode(), body) for id, body in lines)
         body = b'{"requests":[' + b",".join(parts) + b"]}"
-        return self._state(await self.send("POST", "/messages/batches", body))
+        return self.created(_state, await self.send("POST", "/messages/batches", body))
 
     async def since(self, created: float, known: Collection[str]) -> list[BatchState]:
         found = await self.listed("/messages/batches", "after_id", _page, created)
         return [one for one in found if one.id not in known]
 
     async def look(self, id: str) -> BatchState:
-        return self._state(await self.send("GET", f"/messages/batches/{id}"))
+        return self.decoded(_state, await self.send("GET", f"/messages/batches/{id}"))
 
     async def results(self, id: str) -> list[LineResult]:
-        body = await self.send("GET", f"/messages/batches/{id}/results")
+        body = await self.send("GET", f"/messages/batches/{id}/results", most=MOST)
         return self.decoded(_results, body)
 
     async def cancel(self, id: str) -> None:
         await self.send("POST", f"/messages/batches/{id}/cancel")
 
-    def _state(self, body: bytes) -> BatchState:
-        return self.decoded(lambda body: _batch(body).state, body)
+
+def _state(body: bytes) -> BatchState:
+    return _batch(body).state
 
 
 def _results(body: bytes) -> list[LineResult]:

@@ -9,14 +9,15 @@ from typing import Any, Protocol, TypeVar
 from fanfold.errors import MemberError, Transient
 from fanfold.members.endpoint import http_client
 from fanfold.members.http import OK, Answer
-from fanfold.members.keys import Key
+from fanfold.members.keys import Key, scrubbed
 from fanfold.members.status import ErrorRow, refused, shortened
 from fanfold.work.ask import Reply
 from fanfold.work.batch import BatchState, LineResult
 from fanfold.work.member import Request, Traits
 from fanfold.work.nesting import TooDeep
+from fanfold.work.started import MAX_BYTES
 
-MOST = 2_000_000_000  # bytes of results that are read
+MOST = 2_000_000_000  # bytes of results that are read; of all else MAX_BYTES
 LEAST_SECONDS = 300.0  # for an upload, or results, of a whole batch
 Read = Callable[[Request, bytes], Reply]
 PAGE, PAGES = 100, 1000  # batches of a page, and pages, of a list of batches
@@ -55,10 +56,15 @@ class BatchApi:
         self._whole = whole
 
     async def send(
-        self, method: str, path: str, body: bytes = b"", more: Mapping[str, str] = {}
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        more: Mapping[str, str] = {},
+        most: int = MAX_BYTES,
     ) -> bytes:
         key = (self._key() or "").strip()
-        http = http_client(self._member, most=MOST)
+        http = http_client(self._member, most=most)
         await http.open()
         try:
             headers = {**self._headers(key), **more}
@@ -91,6 +97,20 @@ class BatchApi:
                 break
             last = states[-1].id
         raise Transient(f"{self._member}: the list of its batches has no end")
+
+    def created(self, decode: Callable[[bytes], BatchState], body: bytes) -> BatchState:
+        """What cannot be read says all the same that there may be a batch now."""
+        try:
+            return self.stated(decode, body)
+        except Transient as error:
+            error.lost = True
+            raise
+
+    def stated(self, decode: Callable[[bytes], BatchState], body: bytes) -> BatchState:
+        """Why it was refused, if it was, without the key."""
+        state = self.decoded(decode, body)
+        flaw = shortened(scrubbed(state.flaw, (self._key() or "").strip())) if state.flaw else ""
+        return state._replace(flaw=flaw)
 
     def decoded(self, decode: Callable[[bytes], T], body: bytes) -> T:
         try:

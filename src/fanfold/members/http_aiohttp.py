@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import ssl
 from base64 import b64encode
@@ -45,6 +46,9 @@ _LONGEST_HEADER, _MOST_HEADERS = 65_536, 256
 _SWITCHING = 101
 _LEFT_SECONDS = 1.0  # from the first connection that is left until all go back
 _CLOSED = "the connection was closed before the answer was complete"
+_quoted = re.compile(
+    r"[:\s]*(?:bytearray\()?\bb['\"].*", re.DOTALL
+)  # what came in, which may be a key
 _FAILURES: tuple[type[Exception], ...] = (aiohttp.ClientError, HttpProcessingError, OSError)
 
 
@@ -307,7 +311,7 @@ def _why(error: Exception) -> str:
     ):
         return _CLOSED
     text = error.message if isinstance(error, HttpProcessingError) else str(cause)
-    return through + " ".join(text.split())
+    return through + " ".join(_quoted.sub("", text).split())
 
 
 def _certificate_trouble(error: ssl.SSLCertVerificationError) -> str:

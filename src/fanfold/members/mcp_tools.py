@@ -13,12 +13,12 @@ from typing import Any, TextIO, cast
 
 from mcp import ClientSession, types
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from msgspec import UNSET
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.members.keys import fetcher, scrubbed
+from fanfold.members.mcp_http import bounded_client
 from fanfold.members.mcp_stdio import started
 from fanfold.members.tools import ToolFailure, ToolMember, environment, shown_value, told
 from fanfold.work.ask import Tool
@@ -169,7 +169,7 @@ class _Session:
         fields = self._stated.fields
         if isinstance(fields.mcp, str):
             async with (
-                create_mcp_http_client(headers=self._headers()) as http,
+                bounded_client(self._headers()) as http,
                 streamable_http_client(
                     fields.mcp, http_client=http, max_sse_event_size=MAX_BYTES
                 ) as streams,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from fanfold.members.batch_api import BatchApi
+from fanfold.members.batch_api import MOST, BatchApi
 from fanfold.work.batch import BatchLine, BatchState, LineEnd, LineResult
 
 PATH = "/v1/chat/completions"
@@ -107,14 +107,14 @@ class OpenAIBatches(BatchApi):
             "completion_window": "24h",
             "metadata": {NAME: name},
         }
-        return self._state(await self.send("POST", "/batches", _encode(wanted)))
+        return self.created(_state, await self.send("POST", "/batches", _encode(wanted)))
 
     async def since(self, created: float, known: Collection[str]) -> list[BatchState]:
         found = await self.listed("/batches", "after", _page, created)
         return [one for one in found if one.id not in known]
 
     async def look(self, id: str) -> BatchState:
-        return self._state(await self.send("GET", f"/batches/{id}"))
+        return self.stated(_state, await self.send("GET", f"/batches/{id}"))
 
     async def results(self, id: str) -> list[LineResult]:
         """Of both files. A line that is in neither was not done."""
@@ -122,15 +122,16 @@ class OpenAIBatches(BatchApi):
         found: list[LineResult] = []
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
-                body = await self.send("GET", f"/files/{file}/content")
+                body = await self.send("GET", f"/files/{file}/content", most=MOST)
                 found += self.decoded(_results, body)
         return found
 
     async def cancel(self, id: str) -> None:
         await self.send("POST", f"/batches/{id}/cancel")
 
-    def _state(self, body: bytes) -> BatchState:
-        return self.decoded(lambda body: _batch(body).state, body)
+
+def _state(body: bytes) -> BatchState:
+    return _batch(body).state
 
 
 def _results(body: bytes) -> list[LineResult]:

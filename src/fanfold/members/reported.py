@@ -79,7 +79,7 @@ def of_completions(found: Any) -> Reported:
         thought = 0 if more is None else _counts(more, "reasoning_tokens")[0] or 0
     except _NotACount:
         return Reported(unusable=_UNUSABLE)
-    if min(cached, thought) < 0 or cached > prompt:
+    if cached > prompt:
         return Reported(unusable=f"it reports {cached} cached of {prompt} tokens")
     if thought > written:
         written += thought
@@ -105,13 +105,13 @@ def of_messages(found: Any) -> Reported:
 
 
 def of_embeddings(found: Any) -> Reported:
-    """Nothing is written, so all tokens are the inputs'."""
+    """Nothing is written, so all tokens are the inputs'. The larger figure is what is billed."""
     try:
         prompt, total = _counts(found, "prompt_tokens", "total_tokens")
     except _NotACount:
         return Reported(unusable=_UNUSABLE)
-    tokens = prompt if total is None else total
-    return Reported() if tokens is None else Reported(Usage(tokens, 0))
+    told = [tokens for tokens in (prompt, total) if tokens is not None]
+    return Reported(Usage(max(told), 0)) if told else Reported()
 
 
 def merged(earlier: Any, later: Any) -> Any:
@@ -132,7 +132,7 @@ def _counts(found: Any, *names: str) -> list[int | None]:
         value = found.get(name)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if value is not None and type(value) is not int:
+        if value is not None and (type(value) is not int or value < 0):
             raise _NotACount
         counts.append(value)
     return counts

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from fanfold.members.printed import MAY_BE_BILLED
 Header = Callable[[str], str | None]
 _LONGEST = 200
 _STEM = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_PHRASES = frozenset(one.phrase.lower() for one in HTTPStatus)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RESETS = [
     (f"x-ratelimit-reset-{what}", f"x-ratelimit-remaining-{what}")
@@ -171,14 +173,17 @@ def error_parts(body: bytes) -> tuple[str, str]:
 
 def is_own(body: bytes) -> bool:
     """An error in the form of the providers: `{"error": {...}}`, `{"object": "error", ...}` or
-    `{"message", "type", "code"}`. A gateway answers with a page, a line, or at most with a message."""
+    `{"message", "type", "code"}`. A gateway answers with a page, a line, or at most with a message, or
+    with what the status is called."""
     try:
         whole = _decoded(body)
     except (ValueError, RecursionError):
         return False
     if not isinstance(whole, dict):
         return False
-    named = isinstance(whole.get("error"), dict | str) or whole.get("object") == "error"
+    error = whole.get("error")
+    said = isinstance(error, str) and error.strip().lower() not in _PHRASES
+    named = isinstance(error, dict) or said or whole.get("object") == "error"
     return named or {"message", "type", "code"} <= whole.keys()
 
 
@@ -259,7 +264,7 @@ def _moment(value: str) -> float | None:
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             when = parse(value)
-        except ValueError:
+        except (ValueError, OverflowError):  # a year of twenty digits
             continue
         return when.timestamp() if when.tzinfo else None
     return None

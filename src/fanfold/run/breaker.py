@@ -44,12 +44,32 @@ class Breaker:
         self.state, self.reason = state, reason
         self.until: float | None = None
         self.waits = True  # calls wait for `until`; else it is closed for them, and probed then
+        self._since: float | None = None  # since when nothing but refusals came
+        self._probes = 0  # of these, that probes met
 
     def trip(self, reason: str, until: float | None, waits: bool = True) -> None:
         """A reset time that is known is not forgotten when another refusal tells none."""
         if until is None and self.state == "open":
             until = self.until
         self.state, self.reason, self.until, self.waits = "open", reason, until, waits
+
+    def refused(self, reason: str, now: float, wait: float, max_wait: float) -> None:
+        """Its account is used up, and says when it is not. Probes that are refused again are further and
+        further apart, whatever they are told, and are not waited for when nothing else came in
+        `max_wait`."""
+        if self._since is None or self.state == "closed":
+            self._since, self._probes = now, 0
+        elif self.state == "half":
+            self._probes += 1
+        until = now + max(wait, min(SLOWEST_BACKOFF, FIRST_LOOK * 2.0 ** min(self._probes, 10)))
+        waited = now - self._since
+        given_up = wait <= max_wait < waited
+        if given_up:
+            reason = (
+                f"{reason} (nothing but refusals for {in_words(waited)}; `max_wait` is"
+                f" {in_words(max_wait)})"
+            )
+        self.trip(reason, until, waits=not given_up)
 
     def probe(self) -> bool:
         """A call goes out; when the breaker was open, it is the probe."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from fanfold.errors import InvalidReply, MemberError, StoreError
 from fanfold.price import cost, dollars, nanos
-from fanfold.work.ask import Reply
+from fanfold.work.ask import Ask, Reply
 from fanfold.work.budget import NOTHING, ONE_CALL, Amount
 from fanfold.work.member import Request, Traits
 from fanfold.work.raised import error_text
@@ -21,7 +21,15 @@ def plausible(traits: Traits, request: Request, reply: Reply) -> Reply:
     words as they are can usage be compared with them."""
     if traits.kind in OF_THE_USER:
         return with_plausible_usage(reply)
-    return with_plausible_usage(reply, [message.content for message in request.ask.conversation()])
+    return with_plausible_usage(reply, _sent(request.ask))
+
+
+def _sent(ask: Ask) -> list[str]:
+    """What a model gets word for word, the results of its tools included."""
+    texts = [message.content for message in ask.conversation()]
+    for one in () if ask.tools is None else ask.tools.rounds:
+        texts += [one.said, *one.results]
+    return texts
 
 
 class Charge(NamedTuple):

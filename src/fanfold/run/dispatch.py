@@ -268,8 +268,7 @@ class Dispatch:
                 limits.failed(gauge, grant.permit, now)
                 limits.refused(gauge, grant.order, now, error, grant.repeated)
             case Terminal(scope="pool" | "member"):
-                until = None if error.reset_after is None else now + error.reset_after
-                limits.trip(gauge, error.scope, str(error), until)
+                limits.closed(gauge, error, now)
             case Transient() | TimedOut() if grant.traits.metered and not grant.batch:
                 limits.silent(gauge, grant.permit, ids, now, error)
             case _:

@@ -7,7 +7,7 @@ from math import inf
 
 import msgspec
 
-from fanfold.errors import MemberError, RateLimited, Transient
+from fanfold.errors import MemberError, RateLimited, Terminal, Transient
 from fanfold.journal.shares import ALL, Portion
 from fanfold.run.breaker import FULL, GO, PATIENCE, Breaker, Closed, Go, Health, Wait, in_words
 from fanfold.run.months import MonthBudget
@@ -50,7 +50,7 @@ class Gauge:
         self, traits: Traits, pool: SharedPool, now: float, max_wait: float = MAX_WAIT
     ) -> None:
         self.traits, self.pool = traits, pool
-        self._max_wait = inf if traits.agent else max_wait
+        self.max_wait = inf if traits.agent else max_wait
         self.in_flight = self.ahead = 0
         self._portion, self.stated = ALL, traits.limits
         self.most = traits.limits.concurrency
@@ -69,7 +69,7 @@ class Gauge:
         pool = self.pool
         if pool.breaker.state != "closed" or self.breaker.state != "closed":
             for breaker in (pool.breaker, self.breaker):
-                verdict = breaker.check(now, self._max_wait)
+                verdict = breaker.check(now, self.max_wait)
                 if verdict is not GO:
                     return verdict
         if not self.proven and self.probing(now):
@@ -287,6 +287,14 @@ class Limits:
                 reason = f"{reason} (nothing else for {PATIENCE / 60:g} minutes)"
             gauge.breaker.trip(reason, until, waits=health.answered)
         self.failed(gauge, permit, now)
+
+    def closed(self, gauge: Gauge, error: Terminal, now: float) -> None:
+        """The member or its account takes nothing more; until a reset time, if it says one."""
+        breaker = gauge.pool.breaker if error.scope == "pool" else gauge.breaker
+        if error.reset_after is None:
+            breaker.trip(str(error), None)
+        else:
+            breaker.refused(str(error), now, error.reset_after, gauge.max_wait)
 
     def trip(self, gauge: Gauge, scope: str, reason: str, until: float | None) -> None:
         (gauge.pool.breaker if scope == "pool" else gauge.breaker).trip(reason, until)

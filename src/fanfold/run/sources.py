@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import msgspec
@@ -72,13 +73,17 @@ class Spooled:
 
     def __init__(self, items: Iterable[Any], spool: Path) -> None:
         whole = blake2b(digest_size=16)
-        scratch = spool / f"{id(self):x}.part"
-        with scratch.open("wb") as out:
-            for position, value in enumerate(items):
-                item = as_item(value, position)
-                line = _encode([item.id, item.data]) + b"\n"
-                whole.update(line)
-                out.write(line)
+        with NamedTemporaryFile(dir=spool, suffix=".part", delete=False) as out:
+            scratch = Path(out.name)
+            try:
+                for position, value in enumerate(items):
+                    item = as_item(value, position)
+                    line = _encode([item.id, item.data]) + b"\n"
+                    whole.update(line)
+                    out.write(line)
+            except BaseException:
+                scratch.unlink()
+                raise
         self._print = whole.hexdigest()
         self._file = spool / f"{self._print}.jsonl"
         scratch.replace(self._file)

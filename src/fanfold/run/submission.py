@@ -12,6 +12,7 @@ import msgspec
 
 from fanfold.clock import Clock
 from fanfold.errors import (
+    InvalidReply,
     MemberError,
     RateLimited,
     RunStopped,
@@ -228,17 +229,18 @@ class Submission:
                 self._id = (await self._service.submit(self._name, lines)).id
                 return True
             except MemberError as error:
-                if error.lost:
+                unheard = error.lost or isinstance(error, InvalidReply)
+                if unheard:
                     self._id = await self._found()
                     if self._id:
                         return True
-                worth = error.lost or isinstance(error, Transient | RateLimited | TimedOut)
+                worth = unheard or isinstance(error, Transient | RateLimited | TimedOut)
                 if not worth or again == TRIES - 1 or self._owner.leaving:
                     error.lost = False  # it is known that nothing was accepted
                     await self._unsent(NeverSubmitted(str(error)) if self._owner.leaving else error)
                     return False
-                wait = getattr(error, "retry_after", None)
-            await self._wait(min(SLOWEST_LOOK, 2.0**again if wait is None else wait))
+                wait = getattr(error, "retry_after", None) or 0.0
+            await self._wait(min(SLOWEST_LOOK, max(2.0**again, wait)))
         return False
 
     async def _unsent(self, error: MemberError) -> None:
@@ -334,8 +336,8 @@ class Submission:
             except (Transient, RateLimited, TimedOut) as error:
                 if self._clock.monotonic() - began > PATIENCE:
                     raise LeftInBatch(f"the batch service cannot be reached: {error}") from None
-                wait = getattr(error, "retry_after", None)
-            await self._wait(min(SLOWEST_LOOK, pause if wait is None else wait))
+                wait = getattr(error, "retry_after", None) or 0.0
+            await self._wait(min(SLOWEST_LOOK, max(pause, wait)))
             pause *= 2
 
     async def _told(self, ask: Callable[[], Awaitable[T]]) -> T:

@@ -9,6 +9,8 @@ from math import ceil, log
 HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us above it
 SLOWEST_BACKOFF = 60.0
 FIRST_BACKOFF = 0.05  # seconds, of a single call; doubles
+SHORT = 1.0  # seconds: shorter waits are believed for a few refusals
+BELIEVED = 8  # holds without an answer between them
 CHANCE = 1e-5  # a row of refusals that chance brings about more often than this says nothing
 LEAST = 0.1  # of the calls refused by chance: this is assumed where less is known
 FEW = 8  # calls at once: as long as there are no more after a cut, one refusal is a row
@@ -25,10 +27,14 @@ KEPT = 65_536  # orders of refused calls that are remembered
 
 def backoff(refusals: int, retry_after: float | None, jitter: float) -> float:
     """Seconds that a call waits which was refused so many times; `jitter` is between 0 and 1."""
-    if retry_after is not None:
-        return retry_after + jitter * 0.25
     doubled = FIRST_BACKOFF * 2.0 ** min(refusals - 1, 10)
-    return min(SLOWEST_BACKOFF, doubled) * (0.5 + jitter / 2)
+    own = min(SLOWEST_BACKOFF, doubled) * (0.5 + jitter / 2)
+    return own if retry_after is None else _at_least(retry_after + jitter * 0.25, own)
+
+
+def _at_least(told: float, own: float) -> float:
+    """A wait of less than a second, or of none, that leads to refusals again and again says nothing."""
+    return told if told >= SHORT else max(told, own)
 
 
 class Rate:
@@ -232,9 +238,11 @@ class Throttle:
 
     def _hold(self, now: float, retry_after: float | None, jitter: float) -> None:
         self._holds += 1
-        pause = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(self._holds, 10)) * (0.5 + jitter / 2)
+        holds = self._holds if retry_after is None else max(0, self._holds - BELIEVED)
+        pause = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(holds, 10)) * (0.5 + jitter / 2)
         if retry_after is not None:
-            pause = retry_after + jitter * 0.25
+            told = retry_after + jitter * 0.25
+            pause = _at_least(told, pause) if holds else told
         self.blocked_until = max(self.blocked_until, now + pause)
 
     # ── the share of refusals ──

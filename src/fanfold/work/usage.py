@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 
 from fanfold.price import nanos
-from fanfold.work.ask import Reply, Usage
+from fanfold.work.ask import Call, Reply, Usage
 
 MOST_TOKENS = 10**9  # of one kind in one call; the longest sessions of agents stay far below
 MOST_USD = 1_000_000.0
 LONGEST_TOKEN = 32  # characters, on average over a whole text
 SLACK = 64  # characters that may be one or two odd tokens
 
+_encode = msgspec.json.Encoder().encode
 _spaces = re.compile(r"\s+")
 _runs = re.compile(r"(.)\1+", re.DOTALL)
 
@@ -63,14 +64,21 @@ def _wrong_usage(reply: Reply, sent: Sequence[str] | None) -> str:
             return f"it reports {_short(count)} tokens of {name.replace('_', ' ')}"
     if sent is None:
         return ""
-    longer = len(reply.text) > usage.output * LONGEST_TOKEN
-    if (longer and exceeds((reply.text,), usage.output)) or (reply.calls and not usage.output):
-        return f"it reports {usage.output} tokens for a reply of {len(reply.text):,} characters"
+    said = (reply.text, *map(_arguments, reply.calls)) if reply.calls else (reply.text,)
+    size = sum(map(len, said))
+    longer = size > usage.output * LONGEST_TOKEN
+    if (longer and exceeds(said, usage.output)) or (reply.calls and not usage.output):
+        return f"it reports {usage.output} tokens for a reply of {size:,} characters"
     taken = usage.total - usage.output
     size = sum(map(len, sent))
     if size > taken * LONGEST_TOKEN and exceeds(sent, taken):
         return f"it reports {taken} tokens for a prompt of {size:,} characters"
     return ""
+
+
+def _arguments(call: Call) -> str:
+    """As the model wrote them, or shorter."""
+    return call.given if isinstance(call.given, str) else _encode(call.given).decode()
 
 
 def _wrong_cost(cost: Any) -> str:

@@ -34,6 +34,22 @@ def test_with_no_free_handle_a_living_session_is_unknown_and_counts_as_alive(
     assert (theirs.life(session), theirs.alive(session)) == ("dead", False)
 
 
+def test_a_process_whose_lock_file_was_deleted_is_alive(tmp_path: Path) -> None:
+    """By somebody who tidies up, say: its calls are not for others to repeat."""
+    StoreFolder(tmp_path).prepare()
+    looking = StoreFolder(tmp_path).sessions
+    with entering(tmp_path) as process:
+        assert process.stdout is not None
+        session = process.stdout.readline().decode().split()[0]
+        (tmp_path / "live" / session).unlink()
+        with no_free_handle():
+            assert looking.life(session) == "unknown"
+        assert looking.life(session) == "alive"
+        process.kill()
+        process.wait()
+        assert looking.life(session) == "dead"
+
+
 def test_attempts_of_a_session_that_cannot_be_looked_at_are_left_alone(tmp_path: Path) -> None:
     async def main() -> tuple[int, str, int]:
         journal, theirs = open_store(tmp_path, thread=False), StoreFolder(tmp_path).sessions

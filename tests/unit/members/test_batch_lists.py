@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from fanfold.errors import Transient
+from fanfold.errors import InvalidReply, Transient
 from fanfold.members.anthropic import Anthropic
 from fanfold.members.openai import OpenAI
 from fanfold.testing.member import traits
-from tests.unit.members.raw import RawServer, always, response
+from fanfold.work.batch import BatchLine
+from fanfold.work.started import MAX_BYTES
+from tests.unit.members.asking import KEY
+from tests.unit.members.raw import Caller, RawServer, Talk, always, response
 
 HELD = {
     "id": "b",
@@ -27,11 +31,13 @@ Ask = Callable[[Any], Awaitable[Any]]
 
 
 def answered(kind: str, body: bytes, ask: Ask) -> Any:
+    return exchanged(kind, always(response(body)), ask)
+
+
+def exchanged(kind: str, talk: Talk, ask: Ask) -> Any:
     async def main() -> Any:
-        async with RawServer(always(response(body))) as server:
-            member = KINDS[kind](
-                traits("m", kind=kind, model="x"), f"{server.url}/v1", lambda: None
-            )
+        async with RawServer(talk) as server:
+            member = KINDS[kind](traits("m", kind=kind, model="x"), f"{server.url}/v1", lambda: KEY)
             return await ask(member.batches), server.connections
 
     return asyncio.run(main())
@@ -56,6 +62,37 @@ def test_a_state_that_cannot_be_read_is_asked_for_again_later(kind: str, body: b
     ) as caught:
         answered(kind, body, lambda batches: batches.look("b"))
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_whose_creation_cannot_be_read_may_be_there(kind: str) -> None:
+    """So it is looked for; submitted again, it would be paid twice."""
+
+    async def talk(caller: Caller) -> None:
+        while True:
+            line, *_ = await caller.request()
+            uploads = line.startswith("POST /v1/files ")
+            await caller.send(response(b'{"id": "f"}' if uploads else b'{"id": "b"}'))
+
+    with pytest.raises(Transient) as caught:
+        exchanged(kind, talk, lambda batches: batches.submit("name", [BatchLine("a", b"{}")]))
+    assert caught.value.lost
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_what_a_service_says_of_a_batch_no_more_is_read_than_of_a_reply(kind: str) -> None:
+    packed = gzip.compress(b'{"id": "' + b"b" * MAX_BYTES + b'"}')
+    body = response(packed, content_encoding="gzip")
+    with pytest.raises(InvalidReply, match="larger than"):
+        exchanged(kind, always(body), lambda batches: batches.look("b"))
+
+
+def test_why_a_batch_was_refused_is_told_without_the_key() -> None:
+    """It becomes the error of each of its lines, and that is kept."""
+    flaw = {"message": f"Invalid file: Bearer {KEY}\n\x1b[2J" + "x" * 9000}
+    body = json.dumps({**BATCH, "status": "failed", "errors": {"data": [flaw]}}).encode()
+    state, _ = answered("openai", body, lambda batches: batches.look("b"))
+    assert state.flaw.startswith("Invalid file: Bearer [key]") and len(state.flaw) <= 200
 
 
 def test_an_odd_error_of_one_line_is_no_reason_to_drop_the_others() -> None:

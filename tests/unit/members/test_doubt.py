@@ -14,6 +14,10 @@ from tests.unit.members.raw import once, response
 OWN = b'{"error":{"type":"server_error","message":"oops"}}'
 PAGE = b"<html><h1>502 Bad Gateway</h1></html>"
 GATEWAY = b'{"message":"Endpoint request timed out"}'
+FRAMEWORKS = (
+    b'{"timestamp":"2026-01-01T00:00:00","status":500,"error":"Internal Server Error","path":"/v1"}',
+    b'{"statusCode":503,"error":"Service Unavailable","message":"upstream connect error"}',
+)
 kinds = pytest.mark.parametrize("kind", [OpenAI, Anthropic])
 both = pytest.mark.parametrize("stream", [False, True])
 SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
@@ -38,7 +42,7 @@ def test_after_a_gateways_status_a_reply_may_have_been_produced(
     ("status", "body"),
     crossed(
         [500, 501, 503, 505, 525, 529, 530],
-        [PAGE, b"", b"Internal Server Error", GATEWAY, OWN[:-1], b"[1]"],
+        [PAGE, b"", b"Internal Server Error", GATEWAY, *FRAMEWORKS, OWN[:-1], b"[1]"],
     ),
 )
 def test_a_server_error_that_the_provider_did_not_write_leaves_doubt(
@@ -50,11 +54,13 @@ def test_a_server_error_that_the_provider_did_not_write_leaves_doubt(
 
 @kinds
 @both
-@pytest.mark.parametrize("status", [500, 501, 503, 529])
+@pytest.mark.parametrize(
+    ("status", "body"), crossed([500, 501, 503, 529], [OWN, b'{"error":"model runner has died"}'])
+)
 def test_the_providers_own_error_says_that_nothing_was_produced(
-    kind: Kind, stream: bool, status: int
+    kind: Kind, stream: bool, status: int, body: bytes
 ) -> None:
-    found = refused(kind, OWN, status, stream)
+    found = refused(kind, body, status, stream)
     assert (found["kind"], found["lost"]) == (
         "RateLimited" if status == 529 else "Transient",
         False,

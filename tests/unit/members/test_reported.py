@@ -6,7 +6,7 @@ import pytest
 
 from fanfold.members.anthropic import Anthropic
 from fanfold.members.openai import OpenAI
-from fanfold.members.reported import of_completions, of_messages
+from fanfold.members.reported import of_completions, of_embeddings, of_messages
 from fanfold.testing.script import Says
 from fanfold.work.ask import Usage
 from tests.unit.members.asking import Kind, listened
@@ -50,6 +50,9 @@ def test_usage_of_chat_completions(found: Any, usage: Usage | None) -> None:
         completions(prompt_tokens_details={"cached_tokens": -1}),
         completions(prompt_tokens_details={"cached_tokens": 31}),
         completions(completion_tokens_details={"reasoning_tokens": -1}),
+        # what another figure would make good
+        completions(completion_tokens=-99, total_tokens=60), completions(total_tokens=-1),
+        completions(prompt_tokens_details={"cached_tokens": 0}, prompt_cache_hit_tokens=-5),
     ],
 )  # fmt: skip
 def test_usage_of_chat_completions_that_cannot_be(found: Any) -> None:
@@ -69,10 +72,28 @@ def test_usage_of_chat_completions_that_cannot_be(found: Any) -> None:
         ({"input_tokens": "3", "output_tokens": 4}, (None, WRONG)),
         ({"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 0.5}, (None, WRONG)),
         ({"input_tokens": 3, "output_tokens": 4, "cache_creation": 1}, (None, WRONG)),
+        ({"input_tokens": 3, "output_tokens": 4,
+          "cache_creation": {"ephemeral_5m_input_tokens": -9, "ephemeral_1h_input_tokens": 9}},
+         (None, WRONG)),
     ],
 )  # fmt: skip
 def test_usage_of_messages(found: Any, expected: tuple[Usage | None, str]) -> None:
     assert of_messages(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"prompt_tokens": 500}, (Usage(500, 0), "")),
+        ({"prompt_tokens": 500, "total_tokens": 500}, (Usage(500, 0), "")),
+        ({"prompt_tokens": 500, "total_tokens": 5}, (Usage(500, 0), "")),
+        ({"total_tokens": 500}, (Usage(500, 0), "")),
+        ({"prompt_tokens": -500, "total_tokens": 5}, (None, WRONG)),
+        ({}, (None, "")),
+    ],
+)
+def test_usage_of_embeddings(found: Any, expected: tuple[Usage | None, str]) -> None:
+    assert of_embeddings(found) == expected
 
 
 @both

@@ -102,3 +102,13 @@ def test_a_program_of_the_user_may_take_less_than_the_prompt() -> None:
 def test_a_call_of_a_tool_takes_tokens_too() -> None:
     reply = Reply("", usage=Usage(300, 0), calls=(Call("1", "delegate", {}),))
     assert with_plausible_usage(reply, PROMPT).usage is None
+
+
+@pytest.mark.parametrize("given", [{"text": ANSWER}, ANSWER])
+def test_the_arguments_of_a_call_were_written_too(given: Any) -> None:
+    """One token cannot be all of an article that a model hands to a tool."""
+    calls = (Call("1", "save", given),)
+    wrong = with_plausible_usage(Reply("", usage=Usage(300, 1), calls=calls), PROMPT)
+    assert (wrong.usage, wrong.unusable[:24]) == (None, "it reports 1 tokens for ")
+    reply = Reply("", usage=Usage(300, 200), calls=calls)
+    assert with_plausible_usage(reply, PROMPT) is reply

@@ -7,6 +7,7 @@ import os
 import secrets
 import weakref
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from errno import EACCES, EPERM, EROFS
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class LockedSessions:
         """`entered` is called with each new session of this process."""
         self._folder, self._entered = folder, entered
         self._held: dict[str, int] = {}
+        self._gone: set[str] = set()  # without a file or a process
         _everyone.add(self)
 
     def enter(self) -> str:
@@ -49,7 +51,7 @@ class LockedSessions:
         try:
             handle = self._open(session)
         except (FileNotFoundError, NotADirectoryError):
-            return "dead"
+            return self._life_without_file(session)
         except OSError:
             return "unknown"
         try:
@@ -61,6 +63,18 @@ class LockedSessions:
             return "unknown"
         finally:
             os.close(handle)
+        return "dead"
+
+    def _life_without_file(self, session: str) -> Life:
+        """Who left has removed it; but somebody else may have, and then its process still holds it."""
+        if session in self._gone:
+            return "dead"
+        try:
+            if is_held(f"/{self._folder.name}/{session} (deleted)"):
+                return "alive"
+        except OSError:
+            return "unknown"
+        self._gone.add(session)
         return "dead"
 
     def alive(self, session: str) -> bool:
@@ -125,6 +139,31 @@ def this_process() -> SessionOwner:
             return SessionOwner(os.getpid(), started, boot.read().strip())
     except OSError:
         return SessionOwner(os.getpid())
+
+
+def is_held(ending: str) -> bool:
+    """Whether a process that we may look into has a file open whose name, as Linux tells it, ends so. The
+    names of others do not matter: who may not be looked into does not share our store."""
+    try:
+        processes = os.listdir("/proc")
+    except FileNotFoundError:  # another system
+        return False
+    return any(_holds(f"/proc/{one}/fd", ending) for one in processes if one.isdecimal())
+
+
+def _holds(handles: str, ending: str) -> bool:
+    try:
+        for number in os.listdir(handles):
+            with suppress(FileNotFoundError):
+                if os.readlink(f"{handles}/{number}").endswith(ending):
+                    return True
+    except (
+        FileNotFoundError,
+        ProcessLookupError,
+        PermissionError,
+    ):  # it has just ended, or is another's
+        pass
+    return False
 
 
 _everyone: weakref.WeakSet[LockedSessions] = weakref.WeakSet()
