@@ -254,7 +254,9 @@ def add(
         provider = provider or click.prompt("provider", err=True)
         model = model or click.prompt("model", err=True)
     except click.Abort:
-        raise BadInput("state ID, --provider and --model: there is nobody to ask") from None
+        raise BadInput(
+            "state ID, --provider and --model; they can be typed only in a terminal"
+        ) from None
     names = sorted({"anthropic", *filter(None, PROVIDERS)})
     if provider not in names:
         raise BadInput(f"unknown provider `{provider}`: {remedy(str(provider), names)}")
