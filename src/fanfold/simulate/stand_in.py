@@ -129,7 +129,7 @@ class SimulatedWorld:
         how, which = self.behaviour(member, task.terms.step), (task.terms.step, task.id)
         rate = how.kicked_again if self._times["gate", *which, member] else how.kicked
         drawn = self.chance("gate", *which, member).random()
-        return fail("its gate would refuse it") if drawn < rate else PASS
+        return fail("the gate refuses the reply") if drawn < rate else PASS
 
 
 class StandInMember:
