@@ -101,6 +101,7 @@ def assumed(traits: Traits) -> Behaviour:
     usual = {"function": OF_FUNCTIONS, "replay": OF_FUNCTIONS, "command": OF_PROGRAMS}
     seconds = OF_AGENTS if traits.agent else usual.get(traits.kind, OF_MODELS)
     said = f"assumed: {_latency_text(seconds, seconds * SPREAD)}, no errors, no kick-backs"
+    said += ", each call at its worst case" if traits.agent else ""
     return Behaviour(latency=(seconds, seconds * SPREAD), known=said)
 
 

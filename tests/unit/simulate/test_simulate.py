@@ -274,6 +274,39 @@ def test_members_escalate_as_often_as_replies_are_refused(tmp_path: Path) -> Non
     assert found.of("total", "", "passed") == [160]
 
 
+def test_no_items_come_to_nothing(tmp_path: Path) -> None:
+    found = simulated(job_of(tmp_path, PLAN.replace("{count: ITEMS}", "{list: []}")), runs=3)
+    assert (found.items, found.total.calls.mean, found.total.outcomes) == (0, 0, {})
+
+
+def test_programs_take_no_tokens(tmp_path: Path) -> None:
+    given = "name: x\nroster: roster.yaml\ninput: {count: 4}\nsteps:\n"
+    steps = "  - command: {cmd: [wc], prompt: 'x {{ item.n }}', price: {call: 0.5}}\n"
+    total = simulated(job_of(tmp_path, given + steps), runs=3).total
+    assert (total.calls.mean, total.tokens.mean, total.usd.mean) == (4, 0, 2.0)
+
+
+def test_what_an_agent_without_bounds_costs_has_to_be_stated(tmp_path: Path) -> None:
+    given = "name: x\nroster: roster.yaml\ninput: {count: 4}\nsteps:\n"
+    job = job_of(tmp_path, f"{given}  - map: {{prompt: 'x {{{{ item.n }}}}', member: ada}}\n")
+    (tmp_path / "roster.yaml").write_text(
+        "members:\n  - {id: ada, kind: claude, enabled: true}\nsettings: {allow_paid: true}\n"
+    )
+    job = prepare(str(tmp_path / "plan.yaml"), Options(allow_paid=True))
+    with pytest.raises(BadInput, match="nothing bounds what a call of `ada` costs") as found:
+        simulated(job, runs=3)
+    assert str(found.value).endswith("state it, such as --member ada:usd=0.50")
+    assert simulated(job, "ada:usd=0.5", runs=3).total.usd.mean == 2.0
+
+
+def test_what_is_not_simulated_is_said(tmp_path: Path) -> None:
+    given = "name: x\nroster: roster.yaml\ninput: {count: 4}\nsteps:\n"
+    tools = "tools: [{function: 'own:look'}]"
+    (tmp_path / "own.py").write_text('def look(x: int) -> int:\n    "Looks."\n    return x\n')
+    job = job_of(tmp_path, f"{given}  - map: {{prompt: 'x', member: ada, {tools}}}\n")
+    assert simulated(job, runs=3).known[-1] == "map: its tools are not called"
+
+
 # ── parts ────────────────────────────────────────────────────────────────────────────────────
 
 
