@@ -69,7 +69,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, in_map("keep: replay.ok"),
      "plan.yaml:9: template: `replay` is not defined: did you mean `reply`?"),
     (RUN, in_map("keep: reply.ok +"),
-     "plan.yaml:9: template: unexpected 'end of statement block'"),
+     "plan.yaml:9: template: an expression is incomplete"),
     (RUN, add("plan.yaml", "  - write: items.jsonl/report.md\n"),
      "plan.yaml:10: `write` items.jsonl/report.md: items.jsonl is a file, not a folder"),
     (RUN, add("plan.yaml", '  - write: "\\0"\n'),
@@ -79,7 +79,8 @@ CASES: list[tuple[str, Spoil, str]] = [
     # the prompt
     (RUN, plan("item.text", "itm.text"),
      "plan.yaml:6: template: `itm` is not defined: did you mean `item`?"),
-    (RUN, plan("item.text }}", "item.text }"), "plan.yaml:6: template: unexpected '}'"),
+    (RUN, plan("item.text }}", "item.text }"),
+     "plan.yaml:6: template: unexpected `}`; a value ends with `}}`, a tag with `%}`"),
     (RUN, plan("item.text", "item.txet"),
      "plan.yaml:6: the prompt reads item.txet, but items have: id, text"),
     (RUN, plan('      prompt: "Say {{ item.text }}"\n', ""),
@@ -87,7 +88,8 @@ CASES: list[tuple[str, Spoil, str]] = [
     # the roster
     (f"{RUN} --roster none.yaml", nothing, "none.yaml: no such file"),
     (f"{RUN} --roster .", nothing, ".: is a directory, not a file"),
-    (RUN, plan("budget", "roster: none.yaml\nbudget"), "none.yaml: no such file"),
+    (RUN, plan("budget", "roster: none.yaml\nbudget"),
+     "plan.yaml: `roster` none.yaml: no such file"),
     (RUN, put("roster.yaml", "members:\n - id: m\n  kind: openai\n"),
      "roster.yaml:3: broken YAML: did not find expected '-' indicator"),
     (RUN, change("roster.yaml", "max_tokens", "max_token"),

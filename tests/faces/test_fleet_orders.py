@@ -182,7 +182,8 @@ def test_what_cannot_be_continued_is_refused_and_nothing_is_started(team: Root) 
     )
     assert (ended.code, ended.err) == (2, f"fanfold: {said}\n")
     refused = team.fanfold("tell", "team", "c", "hello")
-    assert (refused.code, team.runs()) == (0, 1), "kept until it is opened again, and refused then"
+    assert (refused.code, team.runs()) == (2, 1)
+    assert "there is no worker 'c' in team" in refused.err
 
 
 def test_a_session_that_the_file_names_is_continued_with_the_prompt(team: Root) -> None:

@@ -249,7 +249,7 @@ def test_a_roster_that_is_not_there_is_made(tmp_path: Path) -> None:
     [
         (ROSTER, ("x", "--provider", "grok", "--model", "y"), "unknown provider `grok`"),
         (ROSTER, ("x", "--provider", "azure", "--model", "y"), "state `base_url`"),
-        (ROSTER, ("x",), "there is nobody to ask"),
+        (ROSTER, ("x",), "they can be typed only in a terminal"),
         ("members: []\n", ("x", "--provider", "groq", "--model", "y"), "add it by hand"),
         ("members: [{id: a, kind: command, cmd: [cat]}]\n",
          ("x", "--provider", "groq", "--model", "y"), "add it by hand"),

@@ -77,6 +77,7 @@ def test_bad_orders_start_nothing(tmp_path: Path, quick_server: RunningServer) -
     assert last("pause", "talk").endswith("is over: complete")
     assert last("set", "talk", "colour=red").startswith("fanfold: 'colour=red' cannot be set;")
     assert "there is no item 'x'" in last("retry", "talk", "x")
+    assert "there is no worker 'x' in talk" in last("tell", "talk", "x", "hello")
     assert not (folder / "elsewhere").exists()
     elsewhere = fanfold(folder, "pause", "talk", "--store", "elsewhere")
     assert elsewhere.code == 2 and not (folder / "elsewhere").exists()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fanfold as ff
+from fanfold.errors import BadInput
 from tests.faces.cli import fanfold
 from tests.places import place
 
@@ -104,3 +106,50 @@ def test_a_filter_in_a_script_names_its_line_too(tmp_path: Path) -> None:
 def test_every_command_takes_debug_after_its_name(tmp_path: Path, words: str) -> None:
     ended = fanfold(tmp_path, *words.split(), "--debug")
     assert "no such option" not in ended.err.lower()
+
+
+async def _mapped(items: Any, store: Path) -> ff.Folded:
+    async with ff.open_run("script", members=[ff.function(str)], store=store) as run:
+        return await ff.map_reduce(run, items)
+
+
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        (
+            {"id": "a"},
+            "items must be a list or another iterable, not dict; of a single item [item]",
+        ),
+        (b"text", "items must be a list or another iterable, not bytes"),
+        ("text", "items must be a list or another iterable, not str"),
+    ],
+)
+def test_a_single_item_is_no_list_of_items(tmp_path: Path, items: Any, said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        ff.run_sync(_mapped(items, tmp_path / "store"))
+    assert str(refused.value) == said
+
+
+def test_a_run_that_was_not_entered_is_named(tmp_path: Path) -> None:
+    run: Any = ff.open_run("script", members=[ff.function(str)], store=tmp_path / "store")
+
+    async def main() -> ff.Folded:
+        return await ff.map_reduce(run, ["a"])
+
+    with pytest.raises(BadInput) as refused:
+        ff.run_sync(main())
+    assert str(refused.value) == (
+        "map_reduce() needs a run that is open: async with open_run(…) as run: await map_reduce(run, …)"
+    )
+
+
+def test_a_function_that_takes_no_item_is_refused_at_once(tmp_path: Path) -> None:
+    what = "must take one argument, the item, or two, the item and the ask"
+    with pytest.raises(BadInput) as refused:
+        ff.function(lambda: 1)
+    assert str(refused.value) == f"function(): `<lambda>` {what}"
+    write(tmp_path, "reduce")
+    (tmp_path / "rules.py").write_text("def fine():\n    return 1\n\ndef fold(parts): return 1\n")
+    ended = fanfold(tmp_path, "run", "plan.yaml", "--quiet")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith(f"roster.yaml:1: target `rules:fine` {what}\n")

@@ -50,7 +50,7 @@ def test_a_step_is_taken_when_its_condition_holds(tmp_path: Path, when: str, tak
     step = f'  - ask: {{name: second, prompt: y, member: word, when: "{when}"}}\n'
     receipt = carried(tmp_path, ASK + step, "task: go\nvars: {deep: true}\n")
     assert (receipt.status, receipt.calls) == ("complete", 1 + taken)
-    note = "" if taken else f"not taken, since it is not true that {when}"
+    note = "" if taken else f"not run: its condition is false: {when}"
     assert {one.name: one.note for one in receipt.steps} == {"first": "", "second": note}
     assert (f"second: {note}" in closing(receipt, None)) == (not taken)
 
@@ -168,8 +168,8 @@ def test_the_preview_and_the_picture_say_so(tmp_path: Path) -> None:
     made = estimate(plan, load_roster(tmp_path / "roster.yaml"), readable_input(plan), None)
     assert [one.name for one in made.steps] == ["first", "b"]
     assert [note.what.format(note.step) for note in made.notes] == [
-        "b: counted, but only taken when steps.first.open > 1",
-        "c: not taken, since it is not true that vars.deep == {}",
+        "b: counted, but run only when steps.first.open > 1",
+        "c: not run: its condition is false: vars.deep == {}",
     ]
     lines = [box.lines for box in picture(plan).boxes]
     assert "only when steps.first.open > 1" in lines[1] and "only when vars.deep == {}" in lines[2]

@@ -135,7 +135,7 @@ def test_what_a_step_within_is_not_taken_is_said_by_round(tmp_path: Path) -> Non
         "steps.check.good", "steps.check and steps.check.good"
     )
     receipt = carried(tmp_path, steps)
-    assert notes(receipt)["check"] == "not taken, since it is not true that round > 1"
+    assert notes(receipt)["check"] == "not run: its condition is false: round > 1"
     assert receipt.calls == 5
 
 

@@ -15,6 +15,7 @@ from fanfold.members.entry import for_scripts, read_fields
 from fanfold.members.kinds import BuildContext, MemberFields, Version
 from fanfold.members.target import look_for, resolve_target
 from fanfold.price import FREE
+from fanfold.work.arguments import takes
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.check import described
 from fanfold.work.item import Item
@@ -30,7 +31,7 @@ def _dumped(value: Any) -> Any:
     """A pydantic model as plain data; everything else is not JSON."""
     dump = getattr(value, "model_dump", None)
     if dump is None:
-        raise TypeError(f"a {type(value).__name__} has no JSON form")
+        raise TypeError(f"type {type(value).__name__} has no JSON form")
     return dump(mode="json")
 
 
@@ -68,6 +69,8 @@ class FunctionFields(FunctionOptions, frozen=True, kw_only=True, tag="function")
     def build(self, traits: Traits, context: BuildContext) -> Function:
         file, line = context.file, context.line("target")
         target = resolve_target(self.target, context.folder, file=file, line=line)
+        if why := _misfit(target):
+            raise BadInput(f"target `{self.target}` {why}", file=file, line=line)
         return Function(traits, target, threads=self.threads)
 
     async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
@@ -88,6 +91,8 @@ def _constructor(
         if not callable(target):
             raise BadInput(f"function() needs a function to call, not {described(target)}")
         name = str(getattr(target, "__name__", "function"))
+        if why := _misfit(target):
+            raise BadInput(f"function(): `{name}` {why}")
         read = read_fields(FunctionOptions, {"id": name, **fields})
         where = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', name)}"
         return Function(read.traits_of(f"{where}#{read.id}"), target, threads=read.threads)
@@ -184,7 +189,7 @@ class Function:
         except (TypeError, ValueError, RecursionError) as error:
             why = TooDeep() if isinstance(error, RecursionError) else error
             raise InvalidReply(
-                f"{self._traits.id} returned a {type(result).__name__} that is not JSON: {why}"
+                f"{self._traits.id} returned a value that is not JSON: {why}"
             ) from None
 
     def _taken_apart(self, items: tuple[Item, ...], result: Any) -> Reply:
@@ -208,6 +213,13 @@ class Function:
 def _shard_reply(items: tuple[Item, ...], values: list[Any]) -> Reply:
     pairs = zip(items, values, strict=True)
     return Reply(data={"answers": [{"id": item.id, "answer": value} for item, value in pairs]})
+
+
+def _misfit(target: Any) -> str | None:
+    """Why it cannot be called with an item, as far as its signature says."""
+    if takes(target, 1) or takes(target, 2):
+        return None
+    return "must take one argument, the item, or two, the item and the ask"
 
 
 def _takes_two(target: Callable[..., Any]) -> bool:

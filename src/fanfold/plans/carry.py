@@ -144,7 +144,7 @@ class PlanState:
         when = self._when.get(step.name)
         try:
             if when is not None and not await self.holds(when):
-                await self._leave_out(step, f"not taken, since it is not true that {when}")
+                await self._leave_out(step, f"not run: its condition is false: {when}")
                 return
             if step.produced_by is not None:
                 await self._produced(step.produced_by, step)

@@ -24,6 +24,7 @@ from fanfold.plans import rows
 from fanfold.plans.header import Input, InputKind, Overrides
 from fanfold.plans.rows import Row
 from fanfold.run.sources import own
+from fanfold.work.check import described
 from fanfold.work.document import why_unreadable
 from fanfold.work.files import replacing
 from fanfold.work.item import Item, canonical, digest
@@ -230,7 +231,10 @@ class Numbered(Records):
 
     def every(self, stride: int) -> Iterator[tuple[int, Item]]:
         """The first, and then each that is so many later."""
-        return ((n, Item(str(n), own({"n": n}))) for n in range(0, self.size, stride))
+        return ((n, self.item(n)) for n in range(0, self.size, stride))
+
+    def item(self, position: int) -> Item:
+        return Item(str(position), own({"n": position}))
 
 
 def _globbed(spec: Input, folder: Path) -> Records:
@@ -268,7 +272,7 @@ def _namer(spec: Input, file: str) -> Callable[[Any, int, int], str]:
 def _odd_id(id: Any, field: str, file: str, line: int) -> str:
     if isinstance(id, int | float) and not isinstance(id, bool):
         return str(id)
-    what = "is empty" if id == "" else f"is a {type(id).__name__}"
+    what = "is empty" if id == "" else f"is {described(id)}"
     raise BadInput(
         f"the item's id must be a text or a number, but `{field}` {what}", file=file, line=line
     )

@@ -24,6 +24,7 @@ from fanfold.work.nearest import remedy
 from fanfold.work.template import Template
 
 PATH_NAMES = ("item", VARS)
+_SCRATCH = ".fanfold-"
 _NOT_IN_NAMES = frozenset('/\\:*?"<>|')
 _LONGEST = 150  # bytes of a name that a value gives
 _TEMPLATE = re.compile(r"\{[{%#]")
@@ -163,9 +164,11 @@ def _why_not(path: Path) -> str | None:
         folder = next(parent for parent in path.parents if os.path.lexists(parent))
         if not folder.is_dir():
             return f"{folder} is a file, not a folder"
-        handle, scratch = tempfile.mkstemp(prefix=".fanfold-", dir=folder)
+        handle, scratch = tempfile.mkstemp(prefix=_SCRATCH, dir=folder)
         os.close(handle)
         os.unlink(scratch)
     except OSError as error:
-        return f"{error.filename or path}: {(error.strerror or str(error)).lower()}"
+        at = Path(error.filename or path)
+        at = at.parent if at.name.startswith(_SCRATCH) else at
+        return f"{at}: {(error.strerror or str(error)).lower()}"
     return None

@@ -119,6 +119,8 @@ def prepare(path: str, options: Options) -> Job:
     """Read the plan and its roster, and check one against the other."""
     plan = load_plan(path, allow_outside=options.allow_outside, overrides=options.overrides)
     found = find_roster(options.roster, plan.roster, plan.folder)
+    if plan.roster and not options.roster and not found.exists():
+        raise BadInput(f"`roster` {plan.roster}: no such file", file=plan.file)
     roster = with_commands(plan, load_roster(found))
     check_plan(plan, roster)
     stored = Stored(

@@ -16,7 +16,7 @@ from fanfold.gates import checks
 from fanfold.gates.kinds import from_plan
 from fanfold.members.target import look_for, resolve_target
 from fanfold.plans.asking import ALL_NAMES, AskTerms
-from fanfold.plans.header import Input, InputFields
+from fanfold.plans.header import Input, InputFields, InputUrl
 from fanfold.plans.tools import read_step_tools
 from fanfold.plans.variables import NAME as VARS
 from fanfold.plans.variables import check_reads, filled
@@ -28,6 +28,7 @@ from fanfold.work.fields import path_of
 from fanfold.work.file_templates import path_template
 from fanfold.work.files import is_inside
 from fanfold.work.item import Item
+from fanfold.work.nearest import remedy
 from fanfold.work.opening import ContextText, Example, Opening, examples_in, one_example
 from fanfold.work.options import WHO, budget_of, read_batch, read_who
 from fanfold.work.reader import listed, stated_in
@@ -131,7 +132,7 @@ class StepContext(msgspec.Struct, frozen=True):
         if found is None:
             raise node.bad(f"`over` is items, files or steps.NAME of an earlier step, not {said!r}")
         if found[1] not in self.earlier:
-            there = f"there are {', '.join(self.earlier)}" if self.earlier else "there is none"
+            there = remedy(found[1], self.earlier) if self.earlier else "there is none"
             raise node.bad(f"`over` names `{said}`, but no earlier step has that name; {there}")
         return said
 
@@ -141,10 +142,8 @@ class StepContext(msgspec.Struct, frozen=True):
         root, _, rest = field.partition(".")
         step = rest.partition(".")[0]
         if root == "steps" and step not in self.replies:
-            there = f"there are {', '.join(self.replies)}" if self.replies else "there is none"
-            raise node.bad(
-                f"`{field}`: no earlier step of that name gave each item a reply; {there}"
-            )
+            there = remedy(step, self.replies) if self.replies else "there is none"
+            raise node.bad(f"`{field}`: no earlier step of that name gave items a reply; {there}")
         at(node, lambda: path_of(field))
         return field
 
@@ -176,8 +175,8 @@ def read_input(node: Node, given: InputFields, values: dict[str, Any]) -> Input:
     value = getattr(given, kind)
     if kind in _PATHS:
         value = filled(node.child(kind), value, values)
-    elif isinstance(value, tuple):
-        value = list(value)
+    elif isinstance(value, tuple | InputUrl):
+        value = list(value) if isinstance(value, tuple) else str(value)  # as JSON stores it
     return Input(kind, value, given.id or None, given.limit or None, node.file, node.line)
 
 
@@ -256,7 +255,7 @@ def _template_text(
         template = Template(source, name=str(reading.folder / child.value), known=known)
     what = f"the {child.name.removesuffix('_file')}"
     for step in sorted(template.fields("steps") - set(earlier)):
-        there = f"there are {', '.join(earlier)}" if earlier else "there is none"
+        there = remedy(step, earlier) if earlier else "there is none"
         raise child.bad(
             f"{what} reads `steps.{step}`, but it cannot see an earlier step of that name; {there}"
         )

@@ -30,6 +30,8 @@ Walk: TypeAlias = Callable[[Path], Iterator[Row]]
 Read: TypeAlias = Callable[[Any, int, Path], Any]
 
 _BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+NOT_UTF8 = "is not UTF-8 text; save it as UTF-8"
 _BUFFER = 1 << 20
 _MAX_TEXT = 1_000_000_000
 _AT_BYTE = re.compile(r" \(byte (\d+)\)$")
@@ -47,7 +49,10 @@ def _open(path: Path) -> Iterator[BinaryIO]:
     """At its beginning, behind a byte order mark if there is one. What ends in `.gz` is unpacked."""
     try:
         with path.open("rb", buffering=_BUFFER) as file, _unpacked(file, path) as stream:
-            if stream.read(len(_BOM)) != _BOM:
+            begins = stream.read(len(_BOM))
+            if begins.startswith(_UTF16):
+                raise BadInput(NOT_UTF8, file=str(path), line=1)
+            if begins != _BOM:
                 stream.seek(0)
             yield stream
     except (gzip.BadGzipFile, EOFError, zlib.error):
@@ -81,12 +86,13 @@ def _read_text(raw: bytes, line: int, path: Path) -> str:
     try:
         return raw.rstrip(b"\r\n").decode()
     except UnicodeDecodeError:
-        raise BadInput("is not UTF-8 text; save it as UTF-8", file=str(path), line=line) from None
+        raise BadInput(NOT_UTF8, file=str(path), line=line) from None
 
 
 def _broken(error: Exception, path: Path, line: int) -> BadInput:
-    problem = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-    problem = _AT_BYTE.sub("", problem).removeprefix("JSON is malformed: ")
+    if isinstance(error, UnicodeDecodeError):
+        return BadInput(NOT_UTF8, file=str(path), line=line)
+    problem = _AT_BYTE.sub("", str(error)).removeprefix("JSON is malformed: ")
     what = f"broken JSON: {problem[:1].lower()}{problem[1:]}"
     return BadInput(what, file=str(path), line=line)
 
@@ -119,17 +125,22 @@ def _csv_rows(path: Path, delimiter: str = ",") -> Iterator[Row]:
     csv.field_size_limit(sys.maxsize)  # one field may hold a whole contract
     with _open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
         reader = csv.reader(stream, strict=True, delimiter=delimiter)
+        line = 1
         try:
             header = _header(next(reader, []), path)
+            if delimiter == ",":
+                _refuse_other_separator(header, path)
             line = reader.line_num + 1
             for values in reader:
                 if values:
                     yield line, _record(header, values, path, line)
                 line = reader.line_num + 1
         except csv.Error as error:
-            raise BadInput(f"broken CSV: {error}", file=str(path), line=reader.line_num) from None
+            open_quote = str(error) == "unexpected end of data"
+            problem = "a double quote in this row is never closed" if open_quote else str(error)
+            raise BadInput(f"broken CSV: {problem}", file=str(path), line=line) from None
         except UnicodeDecodeError:
-            raise BadInput("is not UTF-8 text; save it as UTF-8", file=str(path)) from None
+            raise BadInput(NOT_UTF8, file=str(path)) from None
 
 
 def _tsv_rows(path: Path) -> Iterator[Row]:
@@ -146,9 +157,25 @@ def _header(names: list[str], path: Path) -> list[str]:
     return names
 
 
+def _refuse_other_separator(header: list[str], path: Path) -> None:
+    """What spreadsheets save as CSV where the comma is in numbers: it would be one column."""
+    if len(header) > 1:
+        return
+    if ";" in header[0]:
+        what = "the columns are separated by semicolons; save it with commas"
+    elif "\t" in header[0]:
+        what = "the columns are separated by tabs; read it as `tsv`, or save it with commas"
+    else:
+        return
+    raise BadInput(what, file=str(path), line=1)
+
+
 def _record(header: list[str], values: list[str], path: Path, line: int) -> dict[str, str]:
     if len(values) != len(header):
-        what = f"{len(values)} values for {len(header)} columns"
+        many = f"{len(values)} value{'s' if len(values) > 1 else ''}"
+        what = f"{many} for {len(header)} columns"
+        if len(values) > len(header):
+            what += "; a value that holds the separator needs double quotes around it"
         raise BadInput(what, file=str(path), line=line)
     return dict(zip(header, values, strict=True))
 

@@ -50,6 +50,9 @@ class WorkerMessage(msgspec.Struct, frozen=True):
     text: str
 
 
+_message = msgspec.json.Decoder(WorkerMessage).decode
+
+
 class Change(msgspec.Struct, frozen=True):
     """One thing that is set: of the run (`name` is empty), of a step or of a member."""
 
@@ -133,6 +136,10 @@ async def give_by(clock: Clock, store: Store, run: RunRecord, order: NewOrder) -
     of_start = what in OF_STARTS or (what == "set" and parse_change(value).field == "cap")
     if run.status not in RESUMABLE and not of_start:
         raise BadInput(f"{run.name} ({run.id}) is over: {run.status}")
+    if what in OF_STARTS and not is_under_way(store, run.no):
+        worker = _message(value).worker if what == "tell" else value
+        if not store.read.find_items(run.no, worker):
+            raise BadInput(f"there is no worker {worker!r} in {run.name} ({run.id})")
     now, until = clock.now(), clock.monotonic() + order.within
     number: int = await store.write(GiveOrder(run.no, now, order.by, what, value))
     if what not in (*LASTING, "kill") and not is_under_way(store, run.no):

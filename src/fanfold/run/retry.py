@@ -37,6 +37,6 @@ def after(error: Exception, tries: int, most: int, rng: random.Random) -> Again 
         case InvalidReply() | MemberError() if tries < most:
             return Again(min(30.0, 0.5 * 2.0 ** (tries - 1)) * (0.5 + rng.random() / 2))
         case MemberError():
-            return GiveUp(f"{error} (after {tries} attempts)")
+            return GiveUp(f"{error} (after {tries} attempt{'s' if tries > 1 else ''})")
         case _:
             return GiveUp(error_text(error))

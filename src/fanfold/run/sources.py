@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -22,10 +22,11 @@ def source_of(items: Source | Iterable[Any], spool: Path) -> Source:
     """A Source as it is; a list in place; anything that can be read only once goes to `spool`."""
     if isinstance(items, Source):
         return items
-    if isinstance(items, Sequence) and not isinstance(items, str):
+    if isinstance(items, Sequence) and not isinstance(items, str | bytes):
         return Rows(items)
-    if isinstance(items, str) or not isinstance(items, Iterable):
-        raise BadInput(f"items must be a list or another iterable, not {type(items).__name__}")
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        one = "; of a single item [item]" if isinstance(items, Mapping) else ""
+        raise BadInput(f"items must be a list or another iterable, not {type(items).__name__}{one}")
     return Spooled(items, spool)
 
 

@@ -13,7 +13,7 @@ from fanfold.errors import BadInput
 from fanfold.work.ask import Usage
 from fanfold.work.batch import Seconds
 from fanfold.work.member import Traits
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.reader import Misfit
 
 Fault = Literal["refused", "error", "lost", "rejected"]
@@ -101,6 +101,7 @@ def assumed(traits: Traits) -> Behaviour:
     usual = {"function": OF_FUNCTIONS, "replay": OF_FUNCTIONS, "command": OF_PROGRAMS}
     seconds = OF_AGENTS if traits.agent else usual.get(traits.kind, OF_MODELS)
     said = f"assumed: {_latency_text(seconds, seconds * SPREAD)}, no errors, no kick-backs"
+    said += ", each call at its worst case" if traits.agent else ""
     return Behaviour(latency=(seconds, seconds * SPREAD), known=said)
 
 
@@ -178,8 +179,10 @@ def parse_members(given: Sequence[str], members: Sequence[str]) -> dict[str, Sta
 def _stated(said: str, part: str) -> tuple[str, float]:
     field, equals, text = (word.strip() for word in part.partition("="))
     known = StatedBehaviour.__struct_fields__
-    if field not in known or not equals:
-        raise BadInput(f"--member {said}: `{field}`: {remedy(field, known)}")
+    if field not in known:
+        raise BadInput(f"--member {said}: unknown field {quoted(field)}: {remedy(field, known)}")
+    if not equals:
+        raise BadInput(f"--member {said}: `{field}` has no value; write {field}=VALUE")
     try:
         if field in TIMES:
             return field, _seconds(text)
@@ -208,6 +211,11 @@ def _seconds(text: str) -> float:
 
 def _check(name: str, one: StatedBehaviour) -> None:
     if one.p95 is not None and (one.latency is None or one.p95 < one.latency):
-        raise BadInput(f"--member {name}: `p95` goes with a `latency` that is not above it")
-    if sum(rate or 0.0 for rate in (one.errors, one.refused, one.lost)) > 0.95:
-        raise BadInput(f"--member {name}: no more than 95 % of its calls can go wrong")
+        other = (
+            "is less than `latency`" if one.latency is not None else "needs a `latency` beside it"
+        )
+        raise BadInput(f"--member {name}: `p95` {other}")
+    wrong = sum(rate or 0.0 for rate in (one.errors, one.refused, one.lost))
+    if wrong > 0.95:
+        what = f"`errors`, `refused` and `lost` add up to {wrong:g}; at most 0.95 is possible"
+        raise BadInput(f"--member {name}: {what}")

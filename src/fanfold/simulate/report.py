@@ -10,6 +10,7 @@ from statistics import fmean
 import msgspec
 
 from fanfold.observe.waits import wait_reason
+from fanfold.plans.plan import Plan, askings
 from fanfold.simulate.runs import BUSY, Simulated, Simulator
 from fanfold.simulate.what_if import Scenario, ladder, usual_concurrency
 from fanfold.work.outcome import STATES
@@ -107,9 +108,23 @@ def simulation(
         time=time_shares(whole),
         what_if=[_total(one) for one in tried],
         advice=advice({usual_concurrency(simulator.plan): whole} | at_once),
-        known=[f"{who} at {step}: {how.known}" for (who, step), how in sorted(whole.used.items())],
+        known=[
+            *(f"{who} at {step}: {how.known}" for (who, step), how in sorted(whole.used.items())),
+            *_left_out(simulator.plan),
+        ],
         ended=dict(whole.ended.most_common(5)),
     )  # fmt: skip
+
+
+def _left_out(plan: Plan) -> list[str]:
+    """What the plan states and stand-ins do not do."""
+    said = []
+    for name, asking in askings(plan):
+        if asking.batch is not None:
+            said.append(f"{name}: batches are not simulated; its asks go online, at the full price")
+        if asking.tools is not None:
+            said.append(f"{name}: its tools are not called")
+    return said
 
 
 def spread(amounts: Sequence[float]) -> Spread:

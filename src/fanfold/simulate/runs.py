@@ -164,7 +164,7 @@ class Simulator:
         scenario, clock, store = found.scenario, SeededClock(seed), open_store("memory:")
         try:
             plan = stood_in_plan(self.plan, scenario)
-            share = 1.0 if items is None else len(items) / self.whole
+            share = len(items) / self.whole if items else 1.0
             members, outages = scenario.limited(self._members), self._outages(scenario)
             world = SimulatedWorld(self._premise, members, outages, seed, share=share)
             store.subscribe(world.heard)
@@ -187,6 +187,7 @@ class Simulator:
                 with suppress(asyncio.CancelledError):
                     figures = await watching
             receipt = await finish(store, run)
+            _check_costs(world)
             found.used |= world.used
             _note_ends(found, receipt)
             return figures | _figures(run, receipt)
@@ -209,6 +210,15 @@ class Simulator:
             return {}
         since = self._usual_seconds / 4 if scenario.since is None else scenario.since
         return {scenario.member: (since, since + scenario.outage)}
+
+
+def _check_costs(world: SimulatedWorld) -> None:
+    """A member that nothing bounds, and of which no cost is known, would count as all that there is."""
+    for (id, _), how in world.used.items():
+        known = how.usd is not None or any(one.usd is not None for one in how.calls)
+        if not world.traits[id].bounded and not known:
+            what = f"nothing bounds what a call of `{id}` costs, and none is on record"
+            raise BadInput(f"{what}; state it, such as --member {id}:usd=0.50")
 
 
 def stand_ins(premise: Premise) -> Mapping[str, Traits]:

@@ -84,10 +84,10 @@ def _rows(rows: Sequence[SimulatedTotal]) -> list[Column]:
     states = list(dict.fromkeys(state for one in rows for state in one.outcomes))
     return [
         Column("what if", [one_line(one.name, 40) for one in rows], least=12),
-        Column("cost", [usd(one.usd.mean) for one in rows], right=True),
+        Column("mean cost", [usd(one.usd.mean) for one in rows], right=True),
         Column("time p50", [duration(one.seconds.p50) for one in rows], right=True),
         Column("p90", [duration(one.seconds.p90) for one in rows], right=True),
-        Column("calls", [number(one.calls.mean) for one in rows], right=True),
+        Column("mean calls", [number(one.calls.mean) for one in rows], right=True),
         *(
             Column(
                 state.replace("_", " "),

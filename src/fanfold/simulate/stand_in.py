@@ -129,7 +129,7 @@ class SimulatedWorld:
         how, which = self.behaviour(member, task.terms.step), (task.terms.step, task.id)
         rate = how.kicked_again if self._times["gate", *which, member] else how.kicked
         drawn = self.chance("gate", *which, member).random()
-        return fail("its gate would refuse it") if drawn < rate else PASS
+        return fail("the gate refuses the reply") if drawn < rate else PASS
 
 
 class StandInMember:
@@ -176,6 +176,13 @@ class StandInMember:
         await asyncio.sleep(call.seconds)
         return self._reply(request, how, call, step)
 
+    def _counts(self, request: Request, how: Behaviour, call: PastCall) -> bool:
+        """Whether its replies say how many tokens they took: of programs those that are known to."""
+        if self.traits.agent or self.traits.takes == "items":
+            return False
+        stated = (how.input, how.output) != (None, None)
+        return bool(request.input_tokens or request.output_tokens or call.usage or stated)
+
     def _reply(self, request: Request, how: Behaviour, call: PastCall, step: str) -> Reply:
         """What is said follows from the ask alone: voters agree."""
         world, ask = self._world, msgspec.structs.replace(request.ask, sample=0)
@@ -186,7 +193,7 @@ class StandInMember:
             return Reply(data=vectors if len(vectors) > 1 else vectors[0], usage=usage)
         chance = Random(f"{world.seed} {ask.key('both').hex()}")
         data = said(ask, usage.output or PART_OF_MOST, world.values(step), chance)
-        reported = None if self.traits.agent or self.traits.takes == "items" else usage
+        reported = usage if self._counts(request, how, call) else None
         return Reply(data=data, usage=reported, cost_usd=usd, model=self.traits.id)
 
 

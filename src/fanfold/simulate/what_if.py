@@ -10,7 +10,7 @@ from fanfold.errors import BadInput
 from fanfold.plans.plan import Plan
 from fanfold.work.batch import Seconds
 from fanfold.work.member import Traits
-from fanfold.work.nearest import remedy
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.options import parse_budget
 from fanfold.work.reader import Misfit
 from fanfold.work.task import Budget
@@ -54,10 +54,10 @@ def parse_what_ifs(given: Sequence[str], members: Sequence[str]) -> list[Scenari
 def _rows(said: str, members: Sequence[str]) -> list[Scenario]:
     kind, equals, rest = (word.strip() for word in said.partition("="))
     if kind not in KINDS:
-        raise BadInput(f"--what-if {said}: `{kind}`: {remedy(kind, KINDS)}")
+        raise BadInput(f"--what-if {said}: unknown kind {quoted(kind)}: {remedy(kind, KINDS)}")
     if not equals or not rest:
         example = "ada:60" if kind in OF_MEMBERS else "8,16"
-        raise BadInput(f"--what-if {said}: of which value? Write {kind}={example}")
+        raise BadInput(f"--what-if {said}: a value is missing; write {kind}={example}")
     if kind == "budget" and "=" in rest:  # budget=usd=5,calls=100
         return [Scenario(name=said, budget=parse_budget(rest, f"--what-if {said}"))]
     if kind in ("concurrency", "budget"):

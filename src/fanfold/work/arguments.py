@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import lru_cache, wraps
 from pathlib import Path
 from types import FunctionType, TracebackType
@@ -32,9 +33,12 @@ def public(fn: F) -> F:
     def check(args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
         check_names(f"{fn.__name__}()", named, names_of(fn))
         try:
-            _signature(fn).bind(*args, **named)
+            given = _signature(fn).bind(*args, **named).arguments
         except TypeError as error:
             raise BadArgument(f"{fn.__name__}(): {error}") from None
+        if isinstance(given.get("run"), AbstractAsyncContextManager):
+            how = f"async with open_run(…) as run: await {fn.__name__}(run, …)"
+            raise BadArgument(f"{fn.__name__}() needs a run that is open: {how}")
 
     @wraps(fn)
     async def later(*args: Any, **named: Any) -> Any:

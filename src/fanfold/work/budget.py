@@ -102,7 +102,8 @@ class Account:
         if self.max_tokens is not None and self.tokens + want.tokens > self.max_tokens:
             tokens = max(0, self.max_tokens - self.tokens)
             return f"tokens of the {self.name}: {tokens} left, the next call may take {want.tokens}"
-        return f"calls of the {self.name}: all {self.max_calls} were made"
+        made = f"all {self.max_calls} were made" if self.max_calls != 1 else "the only one was made"
+        return f"calls of the {self.name}: {made}"
 
     def cause(self, want: Amount) -> StopCause:
         """The same, for programs."""

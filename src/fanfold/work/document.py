@@ -136,8 +136,9 @@ def _parse_yaml(text: str, file: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        problem = error.problem or error.context
-        raise BadInput(f"broken YAML: {problem}", file=file, line=line) from None
+        problem = error.problem or error.context or ""
+        what = f"broken YAML: {problem}{_yaml_remedy(problem, text, mark)}"
+        raise BadInput(what, file=file, line=line) from None
     except yaml.YAMLError as error:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         reason = str(getattr(error, "reason", error)).splitlines()[0]
@@ -146,6 +147,22 @@ def _parse_yaml(text: str, file: str) -> Node:
         raise BadInput("is empty", file=file)
     lines: Lines = {}
     return Node(_Composed(file, lines).value(root, ()), file, lines)
+
+
+_YAML_REMEDIES = {
+    "mapping values are not allowed in this context":
+        "; quote a text that has `: ` in it, or correct the indentation",
+    "did not find expected key": "; is the line indented like the one before?",
+    "found undefined alias": "; quote a text that begins with `*`",
+    "found character that cannot start any token": "; quote a text that begins with it",
+}  # fmt: skip
+
+
+def _yaml_remedy(problem: str, text: str, mark: Any) -> str:
+    lines = text.splitlines()
+    if "token" in problem and mark and "\t" in "".join(lines[mark.line : mark.line + 1]):
+        return "; indent with spaces, not tabs"
+    return _YAML_REMEDIES.get(problem, "")
 
 
 def _refuse_deep(text: str, file: str, loader: Any) -> None:
@@ -201,7 +218,9 @@ class _Composed:
             if _is_merge(key):
                 continue
             if not isinstance(key, yaml.ScalarNode):
-                raise self._bad(key, "a key must be a text")
+                braces = isinstance(key, yaml.MappingNode)
+                hint = "; quote a text that begins with `{{`" if braces else ""
+                raise self._bad(key, f"a key must be a text{hint}")
             if key.value in written:
                 raise self._bad(key, f"duplicate key `{key.value}`")
             written.add(key.value)

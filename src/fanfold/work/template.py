@@ -32,6 +32,7 @@ from fanfold.work import template_limits as limits
 from fanfold.work.media import KINDS, Attachment, MediaKind
 from fanfold.work.nearest import nearest, remedy
 from fanfold.work.template_common import common_parts, reads_common
+from fanfold.work.template_syntax import plain_words
 
 LEAST_SHARED = 1024  # characters; no service keeps less than so many tokens
 _LOADS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
@@ -196,7 +197,7 @@ class Template:
             self._check_names(known)
             compiled = _compiled(source)
         except TemplateSyntaxError as wrong:
-            raise self._bad(str(wrong.message), wrong.lineno) from None
+            raise self._bad(plain_words(str(wrong.message)), wrong.lineno) from None
         except (RecursionError, SyntaxError, MemoryError):  # Jinja's parser, or Python's
             raise self._bad("it is nested too deeply; take it apart with `set`", 1) from None
         self._root, self._blocks = compiled.root_render_func, compiled.blocks

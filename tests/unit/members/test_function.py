@@ -118,9 +118,9 @@ def test_a_target_that_takes_many_must_answer_each(result: Any, message: str) ->
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (object(), "rules returned a object that is not JSON: a object has no JSON form"),
-        ({"a": {"b": len}}, "rules returned a dict that is not JSON"),
-        ("\ud800", "rules returned a str that is not JSON"),
+        (object(), "rules returned a value that is not JSON: type object has no JSON form"),
+        ({"a": {"b": len}}, "rules returned a value that is not JSON"),
+        ("\ud800", "rules returned a value that is not JSON"),
     ],
 )
 def test_what_is_not_json_is_an_invalid_reply_that_names_its_type(

@@ -161,8 +161,8 @@ def test_a_voter_that_fails_is_absent(memory_path: Path) -> None:
     held = vote(memory_path, "6", Transient("503"), "6", attempts=1)
     receipt = held.play()
     assert (receipt.status, held.parts) == ("complete", [("0", "6")])
-    assert held.value[0]["absent"] == [{"member": "b", "reason": "503 (after 1 attempts)"}]
-    assert held.endings()[0].reasons == ("b gave no answer: 503 (after 1 attempts)",)
+    assert held.value[0]["absent"] == [{"member": "b", "reason": "503 (after 1 attempt)"}]
+    assert held.endings()[0].reasons == ("b gave no answer: 503 (after 1 attempt)",)
 
 
 @pytest.mark.parametrize(

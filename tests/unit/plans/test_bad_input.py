@@ -38,7 +38,15 @@ PLANS = [
     ("- a\n", "p.yaml:1: a plan must be a mapping, not a list"),
     ("just words", "p.yaml:1: a plan must be a mapping, not the text 'just words'"),
     ("name: x\n input: y\n",
-     "p.yaml:2: broken YAML: mapping values are not allowed in this context"),
+     "p.yaml:2: broken YAML: mapping values are not allowed in this context; quote a text "
+     "that has `: ` in it, or correct the indentation"),
+    ("a:\n\t- b\n", "p.yaml:2: broken YAML: found character that cannot start any token; "
+                    "indent with spaces, not tabs"),
+    ("a: @b\n", "p.yaml:1: broken YAML: found character that cannot start any token; "
+               "quote a text that begins with it"),
+    ("a:\n  b: 1\n c: 2\n",
+     "p.yaml:3: broken YAML: did not find expected key; is the line indented like the one before?"),
+    ("a: {{ b }}\n", "p.yaml:1: a key must be a text; quote a text that begins with `{{`"),
     ("name: a\nname: b\n", "p.yaml:2: duplicate key `name`"),
     ("name: a\nstpes: []\n", "p.yaml:2: unknown field `stpes` in a plan: did you mean `steps`?"),
     (COUNT, "p.yaml:1: a plan needs the field `steps`"),
@@ -110,7 +118,7 @@ PLANS = [
      "p.yaml:5: `shard` needs `items`, `tokens`, `bytes`, `count`, `hash` or `range`"),
     (in_map("prompt: x\nshard: {hash: item.a}"), "p.yaml:5: `hash` needs `count`: the number of shards"),
     (in_map("prompt: x\nshard: {hash: steps.no.a, count: 2}"),
-     "p.yaml:5: `steps.no.a`: no earlier step of that name gave each item a reply; there is none"),
+     "p.yaml:5: `steps.no.a`: no earlier step of that name gave items a reply; there is none"),
     (in_map("prompt: x\nshard: {range: item.year}"),
      "p.yaml:5: `range` needs `bounds`, such as `range: item.year` with `bounds: [1990, 2000]`"),
     (in_map("prompt: x\nshard: {bounds: [1]}"),
@@ -131,6 +139,16 @@ PLANS = [
      "p.yaml:6: template: `itme` is not defined: did you mean `item`?"),
     (in_map("prompt: 'x {{ itme }}'"),
      "p.yaml:4: template: `itme` is not defined: did you mean `item`?"),
+    (in_map("prompt: '{{ item.text }'"),
+     "p.yaml:4: template: unexpected `}`; a value ends with `}}`, a tag with `%}`"),
+    (in_map("keep: reply.n = 3"), "p.yaml:4: template: one `=` compares nothing; write `==`"),
+    (in_map("prompt: '{{ item.text'"), "p.yaml:4: template: a `{{` or `{%` is never closed"),
+    (in_map("keep: reply.n or"), "p.yaml:4: template: an expression is incomplete"),
+    (in_map("keep: reply.n high"), "p.yaml:4: template: unexpected `high` after the expression"),
+    (f"{COUNT}steps:\n  - map: {{name: first, prompt: x}}\n"
+     "  - map: {name: second, prompt: '{{ steps.frst }}'}\n",
+     "p.yaml:4: the prompt reads `steps.frst`, but it cannot see an earlier step of that name; "
+     "did you mean `first`?"),
     (in_map("prompt: '{{ steps.first }}'"),
      "p.yaml:4: the prompt reads `steps.first`, but it cannot see an earlier step of that name; "
      "there is none"),
@@ -226,14 +244,14 @@ ROSTERS = [
 INPUTS: list[tuple[str, str | bytes, str]] = [
     ("jsonl: d.x", '{"id": 1}\n{"id": \n', "d.x:2: broken JSON: input data was truncated"),
     ("jsonl: d.x", "{}\n\n{'a': 1}\n", "d.x:3: broken JSON: object keys must be strings"),
-    ("jsonl: d.x", b'{}\n{"a": "\xff"}\n', "d.x:2: broken JSON: it is not UTF-8"),
+    ("jsonl: d.x", b'{}\n{"a": "\xff"}\n', "d.x:2: is not UTF-8 text; save it as UTF-8"),
     ("jsonl: d.x, id: name", '{"name": "a"}\n{"nam": "b"}\n',
      "d.x:2: the item has no id: field `name` is missing"),
     ("jsonl: d.x, id: name", '"text"\n', "d.x:1: the item has no id: field `name` is missing"),
     ("jsonl: d.x", '{"id": [1]}\n',
      "d.x:1: the item's id must be a text or a number, but `id` is a list"),
     ("jsonl: d.x", '{"id": true}\n',
-     "d.x:1: the item's id must be a text or a number, but `id` is a bool"),
+     "d.x:1: the item's id must be a text or a number, but `id` is true"),
     ("jsonl: d.x", '{"id": ""}\n',
      "d.x:1: the item's id must be a text or a number, but `id` is empty"),
     ("json: d.x", '{"a": 1}', "d.x:1: must be a JSON array; for one object per line use `jsonl`"),
@@ -243,8 +261,16 @@ INPUTS: list[tuple[str, str | bytes, str]] = [
     ("csv: d.x", "", "d.x:1: needs a first line with the names of the columns"),
     ("csv: d.x", "id,id\n", "d.x:1: duplicate column `id`"),
     ("csv: d.x", "id,\n", "d.x:1: a column has no name"),
-    ("csv: d.x", "id,b\n1,2\n1,2,3\n", "d.x:3: 3 values for 2 columns"),
-    ("csv: d.x", 'id,b\n1,"2\n', "d.x:2: broken CSV: unexpected end of data"),
+    ("csv: d.x", "id,b\n1,2\n1,2,3\n", "d.x:3: 3 values for 2 columns; "
+     "a value that holds the separator needs double quotes around it"),
+    ("csv: d.x", "id,b\n1\n", "d.x:2: 1 value for 2 columns"),
+    ("csv: d.x", "id;b\n1;2\n",
+     "d.x:1: the columns are separated by semicolons; save it with commas"),
+    ("csv: d.x", "id\tb\n1\t2\n",
+     "d.x:1: the columns are separated by tabs; read it as `tsv`, or save it with commas"),
+    *((f"{kind}: d.x", "id,b\n1,2\n".encode("utf-16"), "d.x:1: is not UTF-8 text; save it as UTF-8")
+      for kind in ("csv", "jsonl", "json", "lines")),
+    ("csv: d.x", 'id,b\n1,"2\n3,4\n', "d.x:2: broken CSV: a double quote in this row is never closed"),
     ("csv: d.x", b"id\n\xff\n", "d.x: is not UTF-8 text; save it as UTF-8"),
     ("lines: d.x", b"ok\n\xff\n", "d.x:2: is not UTF-8 text; save it as UTF-8"),
     ("files: '*.x'", b"\xff", "d.x:1: is not UTF-8 text; save it as UTF-8"),
@@ -255,7 +281,7 @@ INPUTS: list[tuple[str, str | bytes, str]] = [
      "p.yaml:1: input command `zz-none` cannot be started: no such file or directory"),
     ("command: [sh, -c, exit 4]", "", "p.yaml:1: input command `sh` ended with 4"),
     ("list: [{id: {}}]", "",
-     "p.yaml:1: the item's id must be a text or a number, but `id` is a dict"),
+     "p.yaml:1: the item's id must be a text or a number, but `id` is a mapping"),
 ]  # fmt: skip
 
 

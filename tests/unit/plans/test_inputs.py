@@ -11,11 +11,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fanfold.errors import BadInput
 from fanfold.plans.header import Input
 from fanfold.plans.inputs import Records, _copy, open_input
+from fanfold.plans.load import load_plan
 from fanfold.work.item import Item
 
 
@@ -184,6 +186,17 @@ def test_a_url_gives_json_lines_or_an_array_and_is_asked_once(tmp_path: Path) ->
     assert [id for _, id, _ in items(array)] == ["a"]
     again = open_input(Input("http", f"{host}/lines"), tmp_path, spool=tmp_path / "spool")
     assert items(again) == items(lines)
+
+
+def test_a_plan_names_a_url_and_can_be_stored(tmp_path: Path) -> None:
+    with served() as host:
+        steps = "steps:\n  - map: {prompt: x}\n"
+        file = write(tmp_path, "p.yaml", f"input: {{http: '{host}/lines', id: id}}\n{steps}")
+        spec = load_plan(file).input
+        assert spec == Input("http", f"{host}/lines", "id", None, str(file), 1)
+        assert msgspec.json.decode(msgspec.json.encode(spec), type=Input) == spec
+        read = open_input(spec, tmp_path, spool=tmp_path / "spool")
+    assert [id for _, id, _ in items(read)] == ["a", "b"]
 
 
 def test_a_url_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:

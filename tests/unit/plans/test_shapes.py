@@ -172,7 +172,7 @@ WRONG = [
     ("- map_reduce: {over: files, map: {prompt: x}, reduce: concat}",
      "4: `over` is a field such as item.files or steps.NAME"),
     ("- map: {prompt: x, over: steps.none}",
-     "4: `over` names `steps.none`, but no earlier step has that name; there are first"),
+     "4: `over` names `steps.none`, but no earlier step has that name; known: first"),
     ("- map: {prompt: x, over: everything}",
      "4: `over` is items, files or steps.NAME of an earlier step, not 'everything'"),
     ("- ask: {prompt: '{{ steps.first }}', member: m}",

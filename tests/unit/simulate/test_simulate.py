@@ -166,6 +166,21 @@ def test_a_sample_comes_to_what_the_whole_comes_to(tmp_path: Path) -> None:
     assert [one.name for one in part.steps] == ["map", "second", "reduce"]
 
 
+def test_a_billion_numbered_items_are_not_walked(tmp_path: Path) -> None:
+    job = job_of(tmp_path, items=10**9)
+    found = simulated(job, "ada:latency=1s,p95=2s,output=80", sample=20, what_if=(AS_IT_IS,))
+    assert (found.items, found.simulated) == (10**9, 64)
+    assert found.total.calls.mean == 10**9
+
+
+def test_more_than_a_million_simulated_items_are_refused(tmp_path: Path) -> None:
+    job = job_of(tmp_path, items=10**9)
+    with pytest.raises(
+        BadInput, match="a concurrency of 900,000 takes a sample of 7,200,000 items"
+    ):
+        simulated(job, what_if=("concurrency=900000",))
+
+
 def test_the_same_seed_says_the_same_and_another_one_something_else(tmp_path: Path) -> None:
     job, how = job_of(tmp_path, items=30), "ada:latency=2s,errors=0.1,refused=0.05,kicked=0.2"
     first, again, other = (
@@ -259,6 +274,39 @@ def test_members_escalate_as_often_as_replies_are_refused(tmp_path: Path) -> Non
     assert found.of("total", "", "passed") == [160]
 
 
+def test_no_items_come_to_nothing(tmp_path: Path) -> None:
+    found = simulated(job_of(tmp_path, PLAN.replace("{count: ITEMS}", "{list: []}")), runs=3)
+    assert (found.items, found.total.calls.mean, found.total.outcomes) == (0, 0, {})
+
+
+def test_programs_take_no_tokens(tmp_path: Path) -> None:
+    given = "name: x\nroster: roster.yaml\ninput: {count: 4}\nsteps:\n"
+    steps = "  - command: {cmd: [wc], prompt: 'x {{ item.n }}', price: {call: 0.5}}\n"
+    total = simulated(job_of(tmp_path, given + steps), runs=3).total
+    assert (total.calls.mean, total.tokens.mean, total.usd.mean) == (4, 0, 2.0)
+
+
+def test_what_an_agent_without_bounds_costs_has_to_be_stated(tmp_path: Path) -> None:
+    given = "name: x\nroster: roster.yaml\ninput: {count: 4}\nsteps:\n"
+    job = job_of(tmp_path, f"{given}  - map: {{prompt: 'x {{{{ item.n }}}}', member: ada}}\n")
+    (tmp_path / "roster.yaml").write_text(
+        "members:\n  - {id: ada, kind: claude, enabled: true}\nsettings: {allow_paid: true}\n"
+    )
+    job = prepare(str(tmp_path / "plan.yaml"), Options(allow_paid=True))
+    with pytest.raises(BadInput, match="nothing bounds what a call of `ada` costs") as found:
+        simulated(job, runs=3)
+    assert str(found.value).endswith("state it, such as --member ada:usd=0.50")
+    assert simulated(job, "ada:usd=0.5", runs=3).total.usd.mean == 2.0
+
+
+def test_what_is_not_simulated_is_said(tmp_path: Path) -> None:
+    given = "name: x\nroster: roster.yaml\ninput: {count: 4}\nsteps:\n"
+    tools = "tools: [{function: 'own:look'}]"
+    (tmp_path / "own.py").write_text('def look(x: int) -> int:\n    "Looks."\n    return x\n')
+    job = job_of(tmp_path, f"{given}  - map: {{prompt: 'x', member: ada, {tools}}}\n")
+    assert simulated(job, runs=3).known[-1] == "map: its tools are not called"
+
+
 # ── parts ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -325,10 +373,10 @@ def test_text_and_picture_have_every_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("given", "what"), [
     ("ada", "write NAME:latency=2s"), ("bob:latency=2s", "no member `bob`"),
-    ("ada:speed=2", "`speed`"), ("ada:latency=fast", "90s, 30m or 6h"),
+    ("ada:speed=2", "unknown field `speed`"), ("ada:latency=fast", "90s, 30m or 6h"),
     ("ada:errors=2", "a share from 0 to 1"), ("ada:errors=x", "an amount"),
-    ("ada:p95=2s", "goes with a `latency`"), ("ada:latency=3s,p95=2s", "not above it"),
-    ("ada:errors=0.6,refused=0.5", "no more than 95 %"), ("ada:latency", "`latency`"),
+    ("ada:p95=2s", "needs a `latency`"), ("ada:latency=3s,p95=2s", "is less than `latency`"),
+    ("ada:errors=0.6,refused=0.5", "add up to 1.1"), ("ada:latency", "`latency` has no value"),
 ])  # fmt: skip
 def test_a_mistake_in_a_stated_member_is_named(given: str, what: str) -> None:
     with pytest.raises(BadInput, match=what) as found:
@@ -337,7 +385,8 @@ def test_a_mistake_in_a_stated_member_is_named(given: str, what: str) -> None:
 
 
 @pytest.mark.parametrize(("given", "what"), [
-    ("speed=2", "`speed`"), ("concurrency", "of which value"), ("concurrency=0", "at least 1"),
+    ("speed=2", "unknown kind `speed`"), ("concurrency", "a value is missing"),
+    ("concurrency=0", "at least 1"),
     ("concurrency=8,x", "'x'"), ("budget=none", "--what-if budget=none"), ("rpm=60", "MEMBER:VALUE"),
     ("rpm=bob:60", "no member `bob`"), ("rpm=ada:fast", "whole number"),
     ("outage=ada:soon", "ada:10m@90s"), ("budget=-1", "budget"),

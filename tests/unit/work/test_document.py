@@ -108,7 +108,8 @@ def merges(count: int) -> str:
         ("a: 1\nb: 2\na: 3\n", "f.yaml:3: duplicate key `a`"),
         (
             "a: 1\nb: c: d\n",
-            "f.yaml:2: broken YAML: mapping values are not allowed in this context",
+            "f.yaml:2: broken YAML: mapping values are not allowed in this context; quote a text that"
+            " has `: ` in it, or correct the indentation",
         ),
         (
             "a: [1, 2\nb: 3\n",
@@ -118,7 +119,10 @@ def merges(count: int) -> str:
             "a: 'open\n\n",
             "f.yaml:3: broken YAML: found unexpected end of stream",
         ),
-        ("a: *nobody\n", "f.yaml:1: broken YAML: found undefined alias"),
+        (
+            "a: *nobody\n",
+            "f.yaml:1: broken YAML: found undefined alias; quote a text that begins with `*`",
+        ),
         ("a: 1\n---\nb: 2\n", "f.yaml:2: broken YAML: but found another document"),
         (
             "a: 1\nb: !!python/object:os.system x\n",

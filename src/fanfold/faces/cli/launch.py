@@ -56,7 +56,7 @@ def launch(
     target: str, force_relaunch: bool, attach: bool, no_tmux: bool, as_json: bool,
     with_page: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Start a fleet or a plan and return: it goes on by itself, whatever happens to the terminal.
+    """Start a fleet or a plan in the background; it continues when the terminal is closed.
 
     ROOT is a folder with a fleet.json, PLAN a plan file.
     """

@@ -71,10 +71,10 @@ SECTIONS = {
     "Steer a run": {
         "pause": ("fanfold.faces.cli.orders:pause", "Send nothing new until the run is resumed."),
         "set": ("fanfold.faces.cli.orders:set_", "Change budget, concurrency or limits of a run."),
-        "approve": ("fanfold.faces.cli.orders:approve", "Say yes to a stage larger than foreseen."),
+        "approve": ("fanfold.faces.cli.orders:approve", "Approve a stage larger than foreseen."),
         "retry": ("fanfold.faces.cli.run:retry", "Ask again for some items of a run."),
-        "skip": ("fanfold.faces.cli.orders:skip", "Leave items of a run out."),
-        "tell": ("fanfold.faces.cli.orders:tell", "Give a worker a message."),
+        "skip": ("fanfold.faces.cli.orders:skip", "Exclude items of a run."),
+        "tell": ("fanfold.faces.cli.orders:tell", "Send a message to a worker."),
         "kill": ("fanfold.faces.cli.workers:kill", "End a worker, or a whole run."),
         "relaunch": ("fanfold.faces.cli.workers:relaunch", "Start one worker again."),
     },
@@ -90,7 +90,7 @@ SECTIONS = {
     "Stores and other machines": {
         "runs": ("fanfold.faces.cli.runs:runs", "List all runs, or remove some."),
         "store": ("fanfold.faces.cli.stores:store", "Copy a store, or check one."),
-        "worker": ("fanfold.faces.cli.worker:worker", "Carry out asks of runs on other machines."),
+        "worker": ("fanfold.faces.cli.worker:worker", "Run the asks of runs on other machines."),
         "workers": ("fanfold.faces.cli.worker:workers", "List the workers of a queue."),
     },
 }

@@ -124,16 +124,18 @@ def _past(
 @click.option("--roster", metavar="FILE", help="The roster to show.")
 @_store
 @json_option
-@click.option("--check", is_flag=True, help="See whether each can be used from here.")
-@click.option("--ask", is_flag=True, help="With --check: one short call of each, after its cost.")
-@click.option("--yes", is_flag=True, help="With --ask: do not wait for a yes.")
+@click.option("--check", is_flag=True, help="Check whether each can be used from here.")
+@click.option(
+    "--ask", is_flag=True, help="With --check: send one short call to each, after showing the cost."
+)
+@click.option("--yes", is_flag=True, help="With --ask: do not ask for confirmation.")
 @click.option("--why", is_flag=True, help="Who would be asked for a task, and why.")
 @click.option("--needs", multiple=True, metavar="WORDS", help="What the task needs; with --why.")
 @click.option(
     "--tokens", type=click.IntRange(0), default=0, help="Tokens of its prompt; with --why."
 )
 @click.option("--allow-paid", is_flag=True, help="Paid members may be used; with --why.")
-@click.option("--route", metavar="FILE", help="What was learned, `learned` or a file; with --why.")
+@click.option("--route", metavar="FILE", help="Learned routes: `learned`, or a file; with --why.")
 @click.option("--item", metavar="JSON", help="Who is asked about this item; with --route.")
 def list_members(roster: str | None, store: str, as_json: bool, check: bool, **asked: Any) -> None:
     """The menu: who is there, good at what, at which price, ready or not."""
@@ -240,7 +242,7 @@ def set_fields(
 @click.option(
     "--base-url", metavar="URL", help="Where it is, if not at the provider's usual address."
 )
-@click.option("--roster", metavar="FILE", help="The roster to change; it is made if need be.")
+@click.option("--roster", metavar="FILE", help="The roster to change; created if missing.")
 @click.pass_context
 def add(
     context: click.Context, id: str | None, provider: str | None, model: str | None,
@@ -254,7 +256,9 @@ def add(
         provider = provider or click.prompt("provider", err=True)
         model = model or click.prompt("model", err=True)
     except click.Abort:
-        raise BadInput("state ID, --provider and --model: there is nobody to ask") from None
+        raise BadInput(
+            "state ID, --provider and --model; they can be typed only in a terminal"
+        ) from None
     names = sorted({"anthropic", *filter(None, PROVIDERS)})
     if provider not in names:
         raise BadInput(f"unknown provider `{provider}`: {remedy(str(provider), names)}")

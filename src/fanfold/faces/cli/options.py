@@ -19,7 +19,7 @@ from fanfold.run.inherited import inherited
 from fanfold.work.options import parse_batch, parse_budgets
 from fanfold.work.tags import check_tags
 
-json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _AMOUNT = click.FloatRange(min=0)
 
 
@@ -42,7 +42,7 @@ def _switch_on(context: click.Context, option: click.Parameter, wanted: bool) ->
 
 otel_option = click.option(
     "--otel", is_flag=True, expose_value=False, callback=_switch_on,
-    help="Export OpenTelemetry traces and metrics; where to, say the OTEL_* variables.",
+    help="Export OpenTelemetry traces and metrics to where the OTEL_* variables say.",
 )  # fmt: skip
 
 
@@ -54,7 +54,8 @@ def _checked_hook(
 
 notify_option = click.option(
     "--notify", metavar="CMD|URL", callback=_checked_hook,
-    help="Told as JSON of the end, of pauses, and at 50, 80 and 100 % of the budget.",
+    help="Give CMD, or post to URL, a JSON message at the end, at pauses and at 50, 80 and 100 % of the"
+    " budget.",
 )  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def _checked_tags(
 
 tag_option = click.option(
     "--tag", "tags", multiple=True, metavar="TAG", callback=_checked_tags,
-    help="For what it is paid, such as a project; may be repeated.",
+    help="Label the run, by project or customer say; may be repeated.",
 )  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def governed(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options for stages whose size was not known when the run was started."""
     for option in (
         click.option(
-            "--cap", type=_MANY, metavar="N", help="At most N asks that were not in the preview."
+            "--cap", type=_MANY, metavar="N", help="At most N asks beyond those of the preview."
         ),
         click.option(
             "--approve-over", type=_AMOUNT, metavar="USD", help="Ask for approval above that cost."
@@ -95,18 +96,20 @@ def overriding(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that override what a plan states."""
     for option in (
         click.option(
-            "--concurrency", "-j", type=_SOME, metavar="N", help="Calls of each step at once."
+            "--concurrency", "-j", type=_SOME, metavar="N", help="Concurrent calls of each step."
         ),
         click.option(
             "--set", "vars", multiple=True, metavar="NAME=VALUE", help="A variable of the plan."
         ),
-        click.option("--input", metavar="FILE", help="In place of the plan's input; `-` is stdin."),
+        click.option(
+            "--input", metavar="FILE", help="Read this instead of the plan's input; `-` is stdin."
+        ),
         click.option(
             "--batch",
             is_flag=False,
             flag_value="auto",
             metavar="[WITHIN]",
-            help="By batch services, at their price: within 6h, say, or when it is worth it.",
+            help="Use batch services, at their price: WITHIN such as 6h, or, without it, when that pays off.",
         ),
         click.option("--limit", type=_SOME, metavar="N", help="Only the first N items."),
     ):

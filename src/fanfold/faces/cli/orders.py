@@ -39,7 +39,7 @@ def pause(run: str, store: str, as_json: bool) -> None:
 def set_(run: str, changes: tuple[str, ...], store: str, as_json: bool) -> None:
     """Change a run while it runs: budget=TOTAL, concurrency=N, STEP.budget=TOTAL, STEP.concurrency=N,
     MEMBER.limits.rpm=N (or tpm, concurrency), MEMBER=on or off, WORKER.max_budget_usd=USD (from its
-    next start on). It holds when it is resumed too."""
+    next start on). The changes also apply when the run is resumed."""
     for change in changes:
         parse_change(change)
     _order(run, store, "set", changes, as_json=as_json)
@@ -50,7 +50,7 @@ def set_(run: str, changes: tuple[str, ...], store: str, as_json: bool) -> None:
 @store_option
 @json_option
 def approve(run: str, store: str, as_json: bool) -> None:
-    """Say yes to stages that turned out larger than foreseen, up to the cap."""
+    """Approve stages that turned out larger than the preview said, up to the cap."""
     _order(run, store, "approve", [""], as_json=as_json)
 
 
@@ -72,7 +72,8 @@ def skip(run: str, items: tuple[str, ...], store: str, as_json: bool) -> None:
 @json_option
 def tell(run: str, worker: str, text: str, store: str, as_json: bool) -> None:
     """Give a worker a message. A claude at work gets it at once and reads it after its present step; any
-    other worker gets it with its prompt at its next start, by a relaunch say. The answer says which."""
+    other worker gets it with its prompt when it is started next, such as by `fanfold relaunch`. The output
+    says which."""
     value = msgspec.json.encode(WorkerMessage(worker, text)).decode()
     _order(run, store, "tell", [value], as_json=as_json)
 

@@ -175,8 +175,8 @@ def resume(
 @_json
 @_quiet
 def retry(run: str, items: tuple[str, ...], store: str, **given: Any) -> int:
-    """Carry these items out again, whatever became of them, and no others. Attempts in doubt of theirs
-    are repeated; replies on record are used again and cost nothing."""
+    """Run these items again, whatever their outcome, and no others. Their attempts in doubt are repeated;
+    replies on record are used again and cost nothing."""
     where = located(run, store)
     options = retry_options(where.store, where.run, items)
     options = msgspec.structs.replace(options, allow_paid=given["allow_paid"])

@@ -27,9 +27,9 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _AGE = re.compile(r"(\d+)([mhdw])")
 SHOWN = 10  # runs that are named in the question
 
-_yes = click.option("--yes", is_flag=True, help="Ask nothing.")
+_yes = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 _replies = click.option(
-    "--replies", is_flag=True, help="Also their replies: later runs pay for them again."
+    "--replies", is_flag=True, help="Also remove their replies; later runs pay for them again."
 )
 
 

@@ -29,7 +29,7 @@ STOPPED = 3
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8411, show_default=True,
-    help="On 127.0.0.1; 0 is any that is free.",
+    help="Port on 127.0.0.1; 0: any free one.",
 )  # fmt: skip
 @click.option("--key", metavar="REF", help="env:NAME or file:PATH; a new key by default.")
 @click.option("--budget", metavar="USD", help="5, or usd=5,calls=900,tokens=…,seconds=….")
@@ -43,7 +43,7 @@ STOPPED = 3
 )  # fmt: skip
 @click.option(
     "--connections", type=click.IntRange(min=1), metavar="N",
-    help="Served at once; 512 by default, or half of what `ulimit -n` allows.",
+    help="Connections at once; 512 by default, or half of `ulimit -n`.",
 )  # fmt: skip
 def serve(roster: str | None, key: str | None, budget: str | None, **given: Any) -> int:
     """Answer OpenAI chat completions on 127.0.0.1 with the members of the roster.
@@ -98,7 +98,7 @@ def serve(roster: str | None, key: str | None, budget: str | None, **given: Any)
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 @concurrency_option
 @click.option(
-    "--without", multiple=True, metavar="ID", help="Not this member: it is who delegates."
+    "--without", multiple=True, metavar="ID", help="Exclude this member: the one that delegates."
 )
 @click.option(
     "--orders",

@@ -34,7 +34,7 @@ KILLED = 3  # the exit code where a run was removed meanwhile
 
 shares_option = click.option(
     "--shares", type=click.IntRange(1, 64), metavar="N",
-    help="N processes together; started again elsewhere, they join.",
+    help="Divide the run among N processes; started again on another machine, more join it.",
 )  # fmt: skip
 join_option = click.option(
     "--join", "joining", is_flag=True, help="With --shares: only if the run is under way."

@@ -42,9 +42,18 @@ AGAIN = 2.0  # seconds
 @_store
 @json_option
 @click.option("--watch", is_flag=True, help="Refresh until it has ended.")
-@click.option("-v", "verbose", is_flag=True, help="More of each worker; items that did not pass.")
+@click.option(
+    "-v",
+    "verbose",
+    is_flag=True,
+    help="Show more: steps, members, workers, items that did not pass.",
+)
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
-@click.option("--sort", type=click.Choice(SORTS), help="Workers: those that need you first, or …")
+@click.option(
+    "--sort",
+    type=click.Choice(SORTS),
+    help="Order of workers; attention: those that need you first.",
+)
 def status(
     run: str | None, store: str, as_json: bool, watch: bool, verbose: bool, sort: Sort | None,
     tag: str | None,

@@ -33,7 +33,7 @@ _file = click.Path(path_type=Path)
 
 @click.command()
 @click.argument("source", metavar="PLAN|REPLIES.csv")
-@click.option("--target", type=click.FloatRange(0, 1), help="Be right in this share of the items.")
+@click.option("--target", type=click.FloatRange(0, 1), help="Share of the items to get right.")
 @click.option("--max-usd-per-1000", type=click.FloatRange(0), help="Spend at most this much.")
 @click.option("--as-good-as", metavar="MEMBER", help="Be right as often as this member.")
 @click.option(
@@ -46,8 +46,8 @@ _file = click.Path(path_type=Path)
     "--sample", type=click.IntRange(80), default=400, show_default=True, help="Items to try on."
 )
 @click.option("--prompts", metavar="FILE,…", help="Try these prompts in place of the step's own.")
-@click.option("--revise", metavar="N,…", help="Try kicking a reply back so many times.")
-@click.option("--shards", metavar="N,…", help="Try so many items in one ask.")
+@click.option("--revise", metavar="N,…", help="Try these numbers of kick-backs.")
+@click.option("--shards", metavar="N,…", help="Try these numbers of items in one ask.")
 @click.option("--budget", metavar="USD", help="For tuning itself: 5, or usd=5,calls=900.")
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
@@ -56,22 +56,28 @@ _file = click.Path(path_type=Path)
 @store_option
 @click.option("--out", type=_file, help="Write the tuned plan, to run as it is.")
 @click.option(
-    "--watch", "against", metavar="WHAT", help="By what its runs are watched; as --truth, or none."
+    "--watch",
+    "against",
+    metavar="WHAT",
+    help="How runs of the tuned plan are checked: as --truth, or none.",
 )
 @click.option(
     "--watch-rate",
     "rate",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Items that are checked.",
+    help="Share of the items that is checked.",
 )
 @click.option(
-    "--watch-usd", "usd", type=click.FloatRange(0, min_open=True), help="At most, for the checks."
+    "--watch-usd",
+    "usd",
+    type=click.FloatRange(0, min_open=True),
+    help="Spend at most this on the checks.",
 )
 @click.option("--on-drift", type=click.Choice(["warn", "pause"]), default="warn", show_default=True)
 @click.option(
-    "--learned", type=_file, help="Write who is asked for which items, for `route: learned`."
+    "--learned", type=_file, help="Write which member gets which items, for `route: learned`."
 )
-@click.option("--replies", "table", type=_file, help="Write who said what, as REPLIES.csv.")
+@click.option("--replies", "table", type=_file, help="Write the replies by member, as REPLIES.csv.")
 @click.option("--plot", "picture", type=_file, help="Write the frontier as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def tune(source: str, **given: Any) -> int:

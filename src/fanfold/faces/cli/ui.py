@@ -25,12 +25,16 @@ ui_option = click.option("--ui", "with_page", is_flag=True, help="Show it in the
 @click.command()
 @store_option
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="0, the default, is any that is free."
+    "--port", type=click.IntRange(0, 65535), default=0, help="0, the default: any free port."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Others need --token-file.")
-@click.option("--token-file", metavar="FILE", help="Holds the token of the link; else a new one.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Any other address needs --token-file."
+)
+@click.option(
+    "--token-file", metavar="FILE", help="File with the token of the link; a new token by default."
+)
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
-@click.option("--read-only", is_flag=True, help="No orders: a page to share.")
+@click.option("--read-only", is_flag=True, help="Show only, take no orders: a page to share.")
 @click.option("--idle", type=float, hidden=True, help="End when nobody has watched for so long.")
 def ui(
     store: str, port: int, host: str, token_file: str | None, no_open: bool, read_only: bool,

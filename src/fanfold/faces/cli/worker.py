@@ -47,13 +47,19 @@ def _tags(context: click.Context, option: click.Parameter, value: str) -> tuple[
 @click.option(
     "--roster",
     metavar="FILE",
-    help="Who is asked here: a roster, or a fleet.json.",
+    help="Members of this machine: a roster, or a fleet.json.",
 )
 @click.option(
     "--slots", type=click.IntRange(min=1), default=8, show_default=True, metavar="N",
-    help="Asks carried out at once.",
+    help="Concurrent asks.",
 )  # fmt: skip
-@click.option("--tags", default="", callback=_tags, metavar="A,B", help="What this machine has.")
+@click.option(
+    "--tags",
+    default="",
+    callback=_tags,
+    metavar="A,B",
+    help="Labels of this machine, for members that need them.",
+)
 @click.option("--stdio", is_flag=True, help="For a run that has started it over ssh.")
 def worker(queue: str, roster: str | None, slots: int, tags: tuple[str, ...], stdio: bool) -> None:
     """Take asks from a queue, carry them out with the members of this machine, and report.

@@ -42,7 +42,7 @@ ALL = "all"
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.argument("worker", metavar="WORKER|all")
-@click.option("--force", is_flag=True, help="Ask nothing.")
+@click.option("--force", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 @json_option
 def kill(run: str, worker: str, force: bool, store: str, as_json: bool) -> None:
@@ -83,7 +83,9 @@ def _kill_text(ended: KillResult, record: RunRecord, worker: str) -> str:
 @click.argument("run", metavar="RUN")
 @click.argument("worker", metavar="WORKER")
 @store_option
-@click.option("--continue", "continued", is_flag=True, help="In its session, not from zero.")
+@click.option(
+    "--continue", "continued", is_flag=True, help="Continue its session instead of starting over."
+)
 @click.option("--no-tmux", is_flag=True, help="No windows in tmux.")
 @json_option
 def relaunch(

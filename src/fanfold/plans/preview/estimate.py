@@ -169,11 +169,9 @@ class Estimate:
         if when is not None:
             template, said = condition(when, plan.file), when.replace("{", "{{").replace("}", "}}")
             if reads_steps(template):
-                self.notes.append(Note(f"{{}}: counted, but only taken when {said}", step.name))
+                self.notes.append(Note(f"{{}}: counted, but run only when {said}", step.name))
             elif not holds(template, plan):
-                self.notes.append(
-                    Note(f"{{}}: not taken, since it is not true that {said}", step.name)
-                )
+                self.notes.append(Note(f"{{}}: not run: its condition is false: {said}", step.name))
                 self.context.ready.results.update({name: [] for name in step.names})
                 return PartPreview()
         self.known = self.known and step.produced_by is None
