@@ -40,6 +40,19 @@ def mapped(store: Path, **options: Any) -> Any:
     return asyncio.run(main())
 
 
+def test_a_run_that_is_closed_takes_nothing_more(tmp_path: Path) -> None:
+    """What is given to it behind its `async with` is refused in a line."""
+
+    async def main() -> None:
+        members = [ff.function(lambda item: "fine", id="f")]
+        async with ff.open_run("done", store=tmp_path / "s", members=members) as run:
+            await ff.map_reduce(run, ITEMS)
+        with pytest.raises(BadInput, match="^done is closed; use a run within its `async with`$"):
+            await ff.map_reduce(run, ITEMS)
+
+    asyncio.run(main())
+
+
 # ── members without a file ───────────────────────────────────────────────────────────────────
 
 

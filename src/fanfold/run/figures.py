@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fanfold.clock import Clock
-from fanfold.errors import StoreError
+from fanfold.errors import BadInput, StoreError
 from fanfold.journal import opening
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
@@ -64,6 +64,11 @@ class RunFigures:
     def store(self) -> Store:
         """To look things up in. A store must not be opened twice by one process."""
         return self._ctx.store
+
+    def check_open(self) -> None:
+        """Raises BadInput once it is closed."""
+        if self.closing is not None:
+            raise BadInput(f"{self.record.name} is closed; use a run within its `async with`")
 
     @contextmanager
     def reading(self) -> Iterator[ReportQuestions]:

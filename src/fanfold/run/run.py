@@ -177,6 +177,7 @@ class Run(RunFigures):
 
     async def begin(self, terms: Terms) -> None:
         """Open a step: find who may answer and get them ready, so that what is wrong shows early."""
+        self.check_open()
         self._ctx.steps.begin(terms)
         await self.prepare(terms)
 
