@@ -14,6 +14,7 @@ from fanfold.patterns.arguments import (
     TaskHandler,
     ask_member,
     begin_handler,
+    handler,
     terms_of,
 )
 from fanfold.patterns.fold import collect
@@ -87,7 +88,7 @@ def asked(
     partial = how.get("on_failure") == "partial"
     if partial:
         del how["on_failure"]
-    return AskedReduce(made, terms_of(how, made.schema, "reduce"), fan_in, by, partial)
+    return AskedReduce(made, terms_of(how, made.schema, "reduce"), fan_in, handler(by), partial)
 
 
 async def begin_asked(run: Run, reduce: AskedReduce) -> None:

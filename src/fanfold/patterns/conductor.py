@@ -25,7 +25,7 @@ from fanfold.work.ask import Reply
 from fanfold.work.check import whole
 from fanfold.work.item import Source
 from fanfold.work.kick_back import STATE_OF, KickBacks
-from fanfold.work.options import needed
+from fanfold.work.options import function, needed
 from fanfold.work.outcome import PASS, Outcome, Part, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Gate, Place, Reducer, Task, Terms, Who
 
@@ -85,6 +85,7 @@ async def conduct(
     """
     if "concurrency" in how:
         raise BadInput("conduct: say `at_once`, not `concurrency`")
+    say = needed("say", say, function)
     rows = _few(specs, most)
     made = prompt_of(prompt, schema, how=how)
     stated = how.get("gate")

@@ -17,6 +17,7 @@ from fanfold.patterns.arguments import (
     TaskHandler,
     ask_member,
     begin_handler,
+    handler,
     prompt_for,
     terms_of,
 )
@@ -70,7 +71,7 @@ def stage(
     terms, inside = terms_of(how, made.schema, ""), getattr(by, "terms", None)
     if isinstance(inside, Terms) and terms.who == Who():  # who answers is named in there
         terms = msgspec.structs.replace(terms, who=inside.who)
-    return Stage(made, terms, size, by)
+    return Stage(made, terms, size, handler(by))
 
 
 @public

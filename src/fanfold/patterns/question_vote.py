@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import FanfoldError
+from fanfold.patterns.arguments import NoValue, reply_of
 from fanfold.patterns.vote_rules import VoteJudge, VoteRules, anonymous, judge_task
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
@@ -271,7 +272,10 @@ async def _by_function(
         return held.won(found.reply)
     if found is None:
         return held.ended("kicked", "the function decided for no answer")
-    reply = Reply(text=found) if isinstance(found, str) else Reply(data=found)
+    try:
+        reply = reply_of(found, "decision")
+    except NoValue as error:
+        return held.ended("unjudged", str(error))
     state, verdict = await run.judge(held.question, reply)
     if verdict.passed:
         return held.won(reply, (state, verdict))
