@@ -31,7 +31,7 @@ from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer, Task, Terms
 from fanfold.work.template import unshown
-from fanfold.work.tree import check_fan_in
+from fanfold.work.tree import check_fan_in, widths
 
 PART_NAMES = frozenset({"parts", "items", "missing", "steps", "task"})
 MOST_IDS = 100  # ids behind a part that are listed when a prompt does not show its parts by itself
@@ -95,6 +95,11 @@ async def begin_asked(run: Run, reduce: AskedReduce) -> None:
     """Before anything is asked: those who would make one of many are there."""
     await run.begin(reduce.terms)
     await begin_handler(run, reduce.by, reduce.prompt, reduce.terms)
+
+
+def expect_tree(run: Run, reduce: AskedReduce, parts: int) -> None:
+    """So many parts will be made one: what that takes is not for second requests."""
+    run.needs.least(reduce.terms.step, sum(widths(parts, reduce.fan_in)[1:]))
 
 
 async def compose(

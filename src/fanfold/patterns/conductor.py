@@ -13,7 +13,13 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.gates.default import default
 from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
-from fanfold.patterns.asked_reduce import AskedReduce, begin_synthesis, named_after, synthesis
+from fanfold.patterns.asked_reduce import (
+    AskedReduce,
+    begin_synthesis,
+    expect_tree,
+    named_after,
+    synthesis,
+)
 from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
 from fanfold.run.judging import call_gate
 from fanfold.run.planning import Batch
@@ -98,6 +104,8 @@ async def conduct(
     await begin_synthesis(run, synthesise)
     check_prompt(made, terms, run.traits(terms))
     batch = await run.plan(Rows(rows), terms)
+    if isinstance(synthesise, AskedReduce):
+        expect_tree(run, synthesise, batch.size)
     outcomes = await conduct_batch(run, batch, terms, made, whole, say)
     value = await synthesis(run, outcomes, synthesise)
     return Folded(value, run.receipt(), run, batch, terms)

@@ -87,6 +87,8 @@ class DivideRun:
     async def result(self) -> Any:
         """Split, govern, solve, combine. A combine without a reply pauses the run."""
         source = self._p.batch.source if isinstance(self._p.batch, Batch) else self._p.batch
+        if isinstance(self._p.batch, Batch):
+            self._run.needs.drop(self._p.terms.step)  # its pieces are asked about instead
         tree = self._p.cutter.whole(source.walk())
         if tree is not None:
             leaves = list(leaves_of(tree))
@@ -111,9 +113,11 @@ class DivideRun:
             self._p.terms,
             (ask(_piece(*one)) for one in found if not (one[0].flaw or one[0].unsplit)),
         )
+        self._run.needs.add(self._p.terms.step, sum(not one.flaw for one in leaves))
         combine = self._p.combine
         if isinstance(combine, AskedReduce) and len(leaves) > 1:
             nodes = -(-(len(leaves) - 1) // (combine.fan_in - 1))
+            self._run.needs.add(combine.terms.step, nodes)
             await self._run.govern(combine.terms, placeholder_asks(nodes))
         if split is not None and any(leaf.unsplit for leaf in leaves):
             found = ((leaf, own) for leaf, own in zip(leaves, held(), strict=True))

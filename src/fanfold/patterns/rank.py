@@ -99,6 +99,8 @@ async def rank_batch(
         asks = planned_windows(many, way.window, way.rounds_of(many))
         await run.govern(way.terms, placeholder_asks(sum(1 for _ in asks)))
     contest = Tournament(many, way.window, way.seed)
+    most = many * (many - 1) // 2 if way.window == 2 else way.rounds_of(many) * many // 2
+    run.needs.add(way.terms.step, min(most, way.rounds_of(many) * -(-many // way.window)))
     for number in range(1, way.rounds_of(many) + 1):
         windows = contest.windows()
         if not windows:  # all have met
@@ -129,6 +131,7 @@ async def _round(
     number: int,
 ) -> None:  # fmt: skip
     rows = [compared_item(items, window, f"{number}.{n}") for n, window in enumerate(windows, 1)]
+    run.needs.add(way.terms.step, -len(rows))
     batch = await run.plan(Rows(rows), way.terms, name=f"{way.items.step}.round{number}")
     await map_batch(run, batch, way.terms, way.prompt)
     run.pause_if_unpaid()

@@ -17,6 +17,7 @@ from fanfold.journal.submissions import InBatches
 from fanfold.price import dollars
 from fanfold.run.context import Context
 from fanfold.run.events import RunEvents
+from fanfold.run.needs import NeededCalls
 from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, receipt, status_of
 from fanfold.run.task_state import TaskState
@@ -58,6 +59,12 @@ class RunFigures:
     at_close: list[Callable[[Receipt], None]]
     closing: Receipt | None
     _ctx: Context
+
+    @property
+    def needs(self) -> NeededCalls:
+        """What is still to be asked, which patterns say, so that second requests leave enough for it."""
+        return self._ctx.outcomes.needs
+
     _flaw: str | None
 
     @property

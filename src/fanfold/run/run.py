@@ -156,7 +156,7 @@ class Run(RunFigures):
         await self.begin(terms)
         last_step = self._ctx.steps.open(last or terms).no
         batch = await self._ctx.planning.plan(source, name or terms.step, last_step)
-        self._ctx.outcomes.expect(batch.no, last_step)
+        self._ctx.outcomes.expect(batch, last_step, terms)
         return batch
 
     def recall(self, batch: Batch, terms: Terms) -> bytearray:
