@@ -134,10 +134,12 @@ class DivideRun:
 
     async def _carry_out(self) -> None:
         """What is under way ends by itself when the run stops; nothing new is begun. Pieces that
-        could not be paid pause the run when all others are done."""
+        could not be paid pause the run when all others are done; those of one item among many leave
+        that item unfunded, and the others go on."""
         with self._run.resizing(self._p.terms, lambda many: self._pool.grow(self._workers(many))):
             await self._pool.run()
-        self._run.pause_if_unpaid()
+        if isinstance(self._p.batch, Batch):
+            self._run.pause_if_unpaid()
 
     def _workers(self, many: int) -> int:
         """A few more than calls at once: some wait for their reply to be durable."""

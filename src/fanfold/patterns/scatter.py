@@ -199,6 +199,8 @@ class _Gathering:
         for id, task in tasks.items():
             if id not in self._ended:
                 self._ended[id] = run.settle(task, self._left(id))
+                if self._enough:
+                    run.forget_unpaid(task.terms)
         _raise_if_stopping(run)
         return self._ended
 

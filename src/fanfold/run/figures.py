@@ -128,6 +128,10 @@ class RunFigures:
             ctx.executor.in_batches(),
         )  # fmt: skip
 
+    def forget_unpaid(self, terms: Terms) -> None:
+        """What could not be paid at this step is not needed any more."""
+        self._ctx.stopping.unpaid.forget(terms.step)
+
     @property
     def unpaid(self) -> CannotPay | None:
         """What could not be paid, the dearest, if that is why it pauses."""
