@@ -10,11 +10,12 @@ import pytest
 
 from fanfold.gates.judge import judge
 from fanfold.patterns.asked_reduce import asked
-from fanfold.patterns.divide import divide_and_conquer
+from fanfold.patterns.divide import divide_and_conquer, divided
 from fanfold.patterns.ensemble import ensemble, voters
 from fanfold.patterns.fold import concat
 from fanfold.patterns.graph import graph, node
 from fanfold.patterns.pipeline import pipeline, stage
+from fanfold.patterns.scatter import scatter_gather
 from fanfold.price import Price
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -222,3 +223,32 @@ def test_an_item_that_cannot_be_split_for_lack_of_money_stops_no_other(memory_pa
 
     receipt = play(scene(memory_path, items, pattern=pattern))
     assert (receipt.status, outcomes(receipt)) == ("paused", {"passed": 10, "unfunded": 1})
+
+
+def test_a_piece_within_a_stage_that_does_not_fit_leaves_only_its_own_item(
+    memory_path: Path,
+) -> None:
+    """The run paused at the first such piece, and no other item was asked about."""
+    items = [BULKY, *words(10)]
+
+    async def pattern(run: Any) -> Any:
+        by = divided("{{ item.text }}", combine=concat(), fits=Fits(tokens=100_000), member="model")
+        return await pipeline(run, items, stage(step="pieces", by=by, concurrency=1))
+
+    short = scene(memory_path, items, pattern=pattern)
+    first = play(short)
+    assert (first.status, outcomes(first)) == ("paused", {"passed": 10, "unfunded": 1})
+    rich = play(replace(short, budget=Budget(usd=0.5)), resume=True)
+    assert (rich.status, outcomes(rich), rich.calls) == ("complete", {"passed": 11}, 1)
+
+
+def test_who_cannot_be_paid_is_skipped_when_enough_others_have_answered(memory_path: Path) -> None:
+    """It is not needed; the run paused for it all the same."""
+
+    async def pattern(run: Any) -> Any:
+        return await scatter_gather(
+            run, [BULKY, *words(3)], prompt="{{ item.text }}", first=3, member="model"
+        )
+
+    receipt = play(scene(memory_path, [], pattern=pattern))
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 3, "skipped": 1})

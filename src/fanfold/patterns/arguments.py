@@ -19,9 +19,10 @@ from fanfold.patterns.prompt import Prompt, check_prompt
 from fanfold.patterns.tables import Table, missing_extra, write_table
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
-from fanfold.work.arguments import Checked
+from fanfold.work.arguments import Checked, is_uncalled, takes
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.batch import HEDGE_AND_BATCH, TOOLS_AND_BATCH
+from fanfold.work.check import described
 from fanfold.work.files import replacing
 from fanfold.work.item import canonical
 from fanfold.work.member import Named, Traits
@@ -119,6 +120,17 @@ def _tools(checked: Mapping[str, Any]) -> StatedTools | None:
 
 
 TERM_NAMES = (*TERMS, "attempts")
+
+
+def handler(by: Any) -> TaskHandler:
+    """What a user gives as `by`."""
+    if is_uncalled(by):
+        raise BadInput(f"`by` is the function {by.__name__} itself; call it: {by.__name__}(…)")
+    if isinstance(by, type) or not takes(by, 2):
+        what = "must be a pattern such as voters([…]), or a function of the run and the task"
+        raise BadInput(f"`by` {what}, not {described(by)}")
+    made: TaskHandler = by
+    return made
 
 
 async def ask_member(run: Run, task: Task) -> Outcome:

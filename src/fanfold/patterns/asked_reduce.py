@@ -14,6 +14,7 @@ from fanfold.patterns.arguments import (
     TaskHandler,
     ask_member,
     begin_handler,
+    handler,
     terms_of,
 )
 from fanfold.patterns.fold import collect
@@ -30,7 +31,7 @@ from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer, Task, Terms
 from fanfold.work.template import unshown
-from fanfold.work.tree import check_fan_in
+from fanfold.work.tree import check_fan_in, widths
 
 PART_NAMES = frozenset({"parts", "items", "missing", "steps", "task"})
 MOST_IDS = 100  # ids behind a part that are listed when a prompt does not show its parts by itself
@@ -87,13 +88,18 @@ def asked(
     partial = how.get("on_failure") == "partial"
     if partial:
         del how["on_failure"]
-    return AskedReduce(made, terms_of(how, made.schema, "reduce"), fan_in, by, partial)
+    return AskedReduce(made, terms_of(how, made.schema, "reduce"), fan_in, handler(by), partial)
 
 
 async def begin_asked(run: Run, reduce: AskedReduce) -> None:
     """Before anything is asked: those who would make one of many are there."""
     await run.begin(reduce.terms)
     await begin_handler(run, reduce.by, reduce.prompt, reduce.terms)
+
+
+def expect_tree(run: Run, reduce: AskedReduce, parts: int) -> None:
+    """So many parts will be made one: what that takes is not for second requests."""
+    run.needs.least(reduce.terms.step, sum(widths(parts, reduce.fan_in)[1:]))
 
 
 async def compose(

@@ -13,7 +13,13 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.gates.default import default
 from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
-from fanfold.patterns.asked_reduce import AskedReduce, begin_synthesis, named_after, synthesis
+from fanfold.patterns.asked_reduce import (
+    AskedReduce,
+    begin_synthesis,
+    expect_tree,
+    named_after,
+    synthesis,
+)
 from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
 from fanfold.run.judging import call_gate
 from fanfold.run.planning import Batch
@@ -25,7 +31,7 @@ from fanfold.work.ask import Reply
 from fanfold.work.check import whole
 from fanfold.work.item import Source
 from fanfold.work.kick_back import STATE_OF, KickBacks
-from fanfold.work.options import needed
+from fanfold.work.options import function, needed
 from fanfold.work.outcome import PASS, Outcome, Part, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Gate, Place, Reducer, Task, Terms, Who
 
@@ -85,6 +91,7 @@ async def conduct(
     """
     if "concurrency" in how:
         raise BadInput("conduct: say `at_once`, not `concurrency`")
+    say = needed("say", say, function)
     rows = _few(specs, most)
     made = prompt_of(prompt, schema, how=how)
     stated = how.get("gate")
@@ -97,6 +104,8 @@ async def conduct(
     await begin_synthesis(run, synthesise)
     check_prompt(made, terms, run.traits(terms))
     batch = await run.plan(Rows(rows), terms)
+    if isinstance(synthesise, AskedReduce):
+        expect_tree(run, synthesise, batch.size)
     outcomes = await conduct_batch(run, batch, terms, made, whole, say)
     value = await synthesis(run, outcomes, synthesise)
     return Folded(value, run.receipt(), run, batch, terms)

@@ -87,6 +87,8 @@ class DivideRun:
     async def result(self) -> Any:
         """Split, govern, solve, combine. A combine without a reply pauses the run."""
         source = self._p.batch.source if isinstance(self._p.batch, Batch) else self._p.batch
+        if isinstance(self._p.batch, Batch):
+            self._run.needs.drop(self._p.terms.step)  # its pieces are asked about instead
         tree = self._p.cutter.whole(source.walk())
         if tree is not None:
             leaves = list(leaves_of(tree))
@@ -111,9 +113,11 @@ class DivideRun:
             self._p.terms,
             (ask(_piece(*one)) for one in found if not (one[0].flaw or one[0].unsplit)),
         )
+        self._run.needs.add(self._p.terms.step, sum(not one.flaw for one in leaves))
         combine = self._p.combine
         if isinstance(combine, AskedReduce) and len(leaves) > 1:
             nodes = -(-(len(leaves) - 1) // (combine.fan_in - 1))
+            self._run.needs.add(combine.terms.step, nodes)
             await self._run.govern(combine.terms, placeholder_asks(nodes))
         if split is not None and any(leaf.unsplit for leaf in leaves):
             found = ((leaf, own) for leaf, own in zip(leaves, held(), strict=True))
@@ -130,10 +134,12 @@ class DivideRun:
 
     async def _carry_out(self) -> None:
         """What is under way ends by itself when the run stops; nothing new is begun. Pieces that
-        could not be paid pause the run when all others are done."""
+        could not be paid pause the run when all others are done; those of one item among many leave
+        that item unfunded, and the others go on."""
         with self._run.resizing(self._p.terms, lambda many: self._pool.grow(self._workers(many))):
             await self._pool.run()
-        self._run.pause_if_unpaid()
+        if isinstance(self._p.batch, Batch):
+            self._run.pause_if_unpaid()
 
     def _workers(self, many: int) -> int:
         """A few more than calls at once: some wait for their reply to be durable."""

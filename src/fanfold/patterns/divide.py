@@ -31,7 +31,7 @@ from fanfold.work.cut import Cutter, SplitMethod, Splitter
 from fanfold.work.item import Item, Source, canonical
 from fanfold.work.nearest import quoted, remedy
 from fanfold.work.neighbours import Around, Neighbours
-from fanfold.work.options import needed, reducer
+from fanfold.work.options import instance, needed, reducer
 from fanfold.work.outcome import Outcome
 from fanfold.work.pieces import Fits, Piece
 from fanfold.work.raised import error_text
@@ -61,6 +61,7 @@ class Division(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not isinstance(self.combine, AskedReduce):
             reducer("combine", self.combine)
+        needed("fits", self.fits, instance(Fits, "Fits(…)"))
         if isinstance(self.split, str) and self.split not in SPLITS:
             raise BadInput(f"unknown split {quoted(self.split)}: {remedy(self.split, SPLITS)}")
         if not isinstance(self.split, str | AskedReduce) and not callable(self.split):

@@ -109,6 +109,11 @@ class Voters(msgspec.Struct, frozen=True):
 
     rules: VoteRules
 
+    @property
+    def asks(self) -> int:
+        """Of each task."""
+        return len(self.rules.voters)
+
     async def begin(self, run: Run) -> None:
         """Before the first ask: those who vote, and who judges, are there."""
         members = tuple(dict.fromkeys(one.member for one in self.rules.voters if one.member))
@@ -134,6 +139,7 @@ async def vote_batch(
 
     The answers are in the journal afterwards; `note` hears of each by its position as it is made.
     """
+    run.needs.times(terms.step, len(rules.voters))
     shown = prompt if rules.last_word is not None else prompt_for(run, terms, prompt)
     made = make_tasks(run.remaining(batch, terms), batch.no, terms, shown)
     async with watching(run, batch, terms, prompt) as watch:
@@ -141,6 +147,7 @@ async def vote_batch(
 
         async def hold(numbered: tuple[int, Task]) -> None:
             number, task = numbered
+            run.needs.add(terms.step, -len(rules.voters))
             put = await run.do_separately(task, partial(_put, run, rules))
             if put is not None:
                 outcome, record = put

@@ -16,6 +16,7 @@ from fanfold.patterns.arguments import (
     TaskHandler,
     ask_member,
     begin_handler,
+    handler,
     terms_of,
 )
 from fanfold.patterns.graph_state import KeptOutcomes, Pace
@@ -27,7 +28,7 @@ from fanfold.run.sources import Rows
 from fanfold.work import dag
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask
-from fanfold.work.check import number, whole
+from fanfold.work.check import described, number, whole
 from fanfold.work.item import Item
 from fanfold.work.nearest import remedy
 from fanfold.work.opening import opening_of
@@ -93,11 +94,20 @@ def node(
     """
     for name in (name for name in _OF_ALL if name in how):
         raise BadInput(f"task `{id}` cannot have a `{name}` of its own; give it to the graph")
-    parents = (depends_on,) if isinstance(depends_on, str) else tuple(dict.fromkeys(depends_on))
-    plain = GraphNode(id, Prompt(), _PLAIN, parents, partial, weight, data, by, how, sample)
+    parents = (depends_on,) if isinstance(depends_on, str) else _ids(id, depends_on)
+    plain = GraphNode(
+        id, Prompt(), _PLAIN, parents, partial, weight, data, handler(by), how, sample
+    )
     _check_node(plain)
     made = prompt_of(prompt, schema, NAMES.union(plain.fields()), how)
     return msgspec.structs.replace(plain, prompt=made, terms=terms_of(how, made.schema, "graph"))
+
+
+def _ids(id: str, given: Any) -> tuple[str, ...]:
+    if not isinstance(given, Sequence):
+        what = f"is an id or a list of them, not {described(given)}"
+        raise BadInput(f"the `depends_on` of task `{id}` {what}")
+    return tuple(dict.fromkeys(given))
 
 
 _PLAIN = terms_of({}, None, "graph")

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import msgspec
 
+from fanfold.errors import BadInput
 from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
 from fanfold.patterns.gathered import (
     Gathered,
@@ -23,7 +24,7 @@ from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.work.arguments import public
 from fanfold.work.blocking import Block, blocked_record, pairs_between
-from fanfold.work.item import Item, Source
+from fanfold.work.item import Item, Source, canonical
 from fanfold.work.task import Terms
 
 SIDES = ("left", "right")
@@ -77,6 +78,11 @@ def right_records(source: Source) -> list[Item]:
     for position, item in source.walk():
         if first.setdefault(item.id, position) != position:
             raise duplicate_id(source, item.id, first[item.id], position, " in `right`")
+        try:
+            canonical(item.data)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            what = f"item {position} of `right` ({item.id!a}) is not plain JSON: {error}"
+            raise BadInput(what) from None
         found.append(item)
     return found
 

@@ -13,6 +13,7 @@ from fanfold.patterns.arguments import (
     PatternOptions,
     TaskHandler,
     ask_member,
+    handler,
     reply_of,
     terms_of,
 )
@@ -27,6 +28,7 @@ from fanfold.run.sources import Rows, as_item
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item, canonical
+from fanfold.work.options import function, needed
 from fanfold.work.outcome import Outcome
 from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer, Task, Terms
@@ -75,7 +77,9 @@ def inside(
 ) -> TaskHandler:
     """A map_reduce for a stage, with the arguments of `map_reduce`: `stage(by=inside(...))`."""
     made = prompt_of(prompt, schema, how=how)
-    return map_reduce_inside(over, made, terms_of(how, made.schema, "inside"), reduce, fan_in, by)
+    terms = terms_of(how, made.schema, "inside")
+    over = needed("over", over, function)
+    return map_reduce_inside(over, made, terms, reduce, fan_in, handler(by))
 
 
 class NestedMapReduce(msgspec.Struct, frozen=True):

@@ -14,10 +14,12 @@ from fanfold.patterns.map_reduce import map_batch
 from fanfold.patterns.prompt import Prompt, make_task
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
+from fanfold.work import check
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.blocking import Blocked
 from fanfold.work.cluster import PairAnswer
 from fanfold.work.item import Item, canonical
+from fanfold.work.options import option
 from fanfold.work.outcome import PASS, Verdict, fail
 from fanfold.work.task import AskPower, Task, Terms, known_as
 
@@ -29,7 +31,7 @@ _FORM = 'say whether the two are the same: {"same": true} or {"same": false}'
 def pair_prompt(prompt: str | None, a: str, b: str) -> str:
     """What is asked about two records, called `item.a` and `item.b`, say. A text that does not show
     them has them appended, and how to answer."""
-    text = prompt or "Do these two records describe the same thing?"
+    text = option("prompt", prompt, check.text) or "Do these two records describe the same thing?"
     if "item" in text:
         return text
     shown = "\n\n".join(f"{name.title()}: {{{{ item.{name} | tojson }}}}" for name in (a, b))

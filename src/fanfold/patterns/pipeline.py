@@ -17,10 +17,11 @@ from fanfold.patterns.arguments import (
     TaskHandler,
     ask_member,
     begin_handler,
+    handler,
     prompt_for,
     terms_of,
 )
-from fanfold.patterns.asked_reduce import AskedReduce
+from fanfold.patterns.asked_reduce import AskedReduce, expect_tree
 from fanfold.patterns.map_reduce import map_batch, read_shard, sharding_of
 from fanfold.patterns.prompt import Prompt, make_task, make_tasks, prompt_of, readable
 from fanfold.patterns.reduce import begin_reduce, reduce_batch, reducing
@@ -70,7 +71,7 @@ def stage(
     terms, inside = terms_of(how, made.schema, ""), getattr(by, "terms", None)
     if isinstance(inside, Terms) and terms.who == Who():  # who answers is named in there
         terms = msgspec.structs.replace(terms, who=inside.who)
-    return Stage(made, terms, size, by)
+    return Stage(made, terms, size, handler(by))
 
 
 @public
@@ -94,6 +95,9 @@ async def pipeline(
     prompts = [one.prompt for one in named if one.by is ask_member]
     source = readable(source_of(items, run.spool), *prompts)
     batch = await run.plan(source, named[0].terms, last)
+    run.needs.flow(batch.no, [one.terms.step for one in named], batch.size)
+    if isinstance(reduction.how, AskedReduce):
+        expect_tree(run, reduction.how, batch.size)
     await pipe_batch(run, batch, named, mode)
     value = await reduce_batch(run, batch, last, reduction)
     if reduce is not None:
@@ -115,6 +119,9 @@ async def pipe_batch(
 
     The steps must have been begun in this order. The replies are in the journal afterwards.
     """
+    for stage in stages:
+        if stage.by is not ask_member:
+            run.needs.times(stage.terms.step, getattr(stage.by, "asks", 1))
     if mode == "streaming":
         await _stream(run, batch, _ahead(stages), earlier)
     else:
@@ -288,4 +295,5 @@ class _Leg:
 async def _by(run: Run, by: TaskHandler, task: Task) -> Outcome:
     """The outcome is that of the task's place, whatever stands behind it."""
     assert task.place is not None
+    run.needs.add(task.terms.step, -getattr(by, "asks", 1))
     return msgspec.structs.replace(await by(run, task), position=task.place.position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -243,7 +243,7 @@ def prompt_of(
     )
     said = option("prompt", text, check.text)
     user = None if said is None else Template(said, name="prompt", known=frozenset(known))
-    params = read_options(cast(Any, how).get("params") or {}, Params)
+    params = read_options(option("params", how.get("params"), check.mapping) or {}, Params)
     attach = option("attach", how.get("attach"), check.one_or_many(check.text)) or ()
     read_paths(attach)
     paths = check.one_or_many(check.text)

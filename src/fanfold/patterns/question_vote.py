@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import FanfoldError
+from fanfold.patterns.arguments import NoValue, reply_of
 from fanfold.patterns.vote_rules import VoteJudge, VoteRules, anonymous, judge_task
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
@@ -150,12 +151,14 @@ async def put_to_vote(run: Run, rules: VoteRules, question: Task) -> QuestionVot
     """Put the question to the voters: all at once, or with `early` as few as may be enough."""
     rules = told_apart(run, rules, question.terms)
     held, rest = QuestionVote(rules, question), list(rules.voters)
+    run.needs.add(f"{question.terms.step}.vote", len(rest))
     while rest and not (rules.early and enough(rules.rule, held.votes, rest)):
         many = wave(rules.rule, held.votes, rest) if rules.early else len(rest)
         now, rest = rest[:many], rest[many:]
         outcomes = await in_order(now, lambda voter: run.do(_ask_of(held, voter)))
         for voter, outcome in zip(now, outcomes, strict=True):
             held.hear(voter, outcome)
+    run.needs.add(f"{question.terms.step}.vote", -len(rest))
     for voter in held.gone():  # without them there is no decision: the run stops for them
         del held.absent[voter]
         held.hear(voter, await run.do(_ask_of(held, voter, needed=True)))
@@ -271,7 +274,10 @@ async def _by_function(
         return held.won(found.reply)
     if found is None:
         return held.ended("kicked", "the function decided for no answer")
-    reply = Reply(text=found) if isinstance(found, str) else Reply(data=found)
+    try:
+        reply = reply_of(found, "decision")
+    except NoValue as error:
+        return held.ended("unjudged", str(error))
     state, verdict = await run.judge(held.question, reply)
     if verdict.passed:
         return held.won(reply, (state, verdict))

@@ -22,7 +22,7 @@ from fanfold.run.run import Run
 from fanfold.run.sources import Rows, source_of
 from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
-from fanfold.work.check import whole
+from fanfold.work.check import text, whole
 from fanfold.work.item import Item, Source
 from fanfold.work.options import needed, option
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail
@@ -71,7 +71,8 @@ async def rank(
     check_window(needed("window", window, whole(least=2)))
     option("rounds", rounds, whole(least=1))
     needed("seed", seed, whole())
-    asked = prompt_of(None if prompt is None else rank_prompt(prompt), schema, how=how)
+    said = option("prompt", prompt, text)
+    asked = prompt_of(said and rank_prompt(said), schema, how=how)
     terms = terms_of(how, asked.schema, "rank")
     compared = rank_terms(terms_within(terms, "compare"))
     way = RankingWay(terms_of_nobody(terms.step), compared, asked, window, rounds, seed)
@@ -98,8 +99,13 @@ async def rank_batch(
         asks = planned_windows(many, way.window, way.rounds_of(many))
         await run.govern(way.terms, placeholder_asks(sum(1 for _ in asks)))
     contest = Tournament(many, way.window, way.seed)
+    most = many * (many - 1) // 2 if way.window == 2 else way.rounds_of(many) * many // 2
+    run.needs.add(way.terms.step, min(most, way.rounds_of(many) * -(-many // way.window)))
     for number in range(1, way.rounds_of(many) + 1):
-        await _round(run, items, contest, way, number)
+        windows = contest.windows()
+        if not windows:  # all have met
+            break
+        await _round(run, items, contest, windows, way, number)
     scores, compared = contest.scores(), contest.compared
     order = sorted(
         (n for n in range(many) if compared[n] or many == 1), key=lambda n: (-scores[n], n)
@@ -121,10 +127,11 @@ def _ranked(item: Item, found: dict[str, Any] | None) -> Outcome:
 
 
 async def _round(
-    run: Run, items: Sequence[Item], contest: Tournament, way: RankingWay, number: int
-) -> None:
-    windows = contest.windows()
+    run: Run, items: Sequence[Item], contest: Tournament, windows: list[list[int]], way: RankingWay,
+    number: int,
+) -> None:  # fmt: skip
     rows = [compared_item(items, window, f"{number}.{n}") for n, window in enumerate(windows, 1)]
+    run.needs.add(way.terms.step, -len(rows))
     batch = await run.plan(Rows(rows), way.terms, name=f"{way.items.step}.round{number}")
     await map_batch(run, batch, way.terms, way.prompt)
     run.pause_if_unpaid()

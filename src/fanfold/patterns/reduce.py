@@ -17,6 +17,7 @@ from fanfold.patterns.asked_reduce import (
     SourcedPart,
     begin_asked,
     compose,
+    expect_tree,
     left_out,
     say_left_out,
     value_or_flag,
@@ -108,6 +109,7 @@ async def grow(
     assert reduction.fan_in is not None
     async with aclosing(landings):
         if isinstance(reduction.how, AskedReduce):
+            expect_tree(run, reduction.how, size)
             composing = Composing(run, ReduceTree(size, reduction.fan_in), reduction.how, absent)
             value_of = value_or_flag if reduction.inside else value_or_pause
             return await _grow_asked(run, composing, landings, value_of)

@@ -11,7 +11,13 @@ import msgspec
 
 from fanfold.errors import BadInput, RunStopped
 from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
-from fanfold.patterns.asked_reduce import AskedReduce, begin_synthesis, named_after, synthesis
+from fanfold.patterns.asked_reduce import (
+    AskedReduce,
+    begin_synthesis,
+    expect_tree,
+    named_after,
+    synthesis,
+)
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, check_prompt, make_task, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.pool import end_all
@@ -99,6 +105,8 @@ async def scatter_gather(
     await begin_synthesis(run, synthesise)
     asked = questions[0].terms if questions else terms
     batch = await run.plan(Rows([question.item for question in questions]), asked)
+    if isinstance(synthesise, AskedReduce):
+        expect_tree(run, synthesise, batch.size)
     outcomes = await gather(run, batch, questions, reach)
     value = await synthesis(run, outcomes, synthesise)
     return Folded(value, run.receipt(), run, batch, asked)
@@ -191,6 +199,8 @@ class _Gathering:
         for id, task in tasks.items():
             if id not in self._ended:
                 self._ended[id] = run.settle(task, self._left(id))
+                if self._enough:
+                    run.forget_unpaid(task.terms)
         _raise_if_stopping(run)
         return self._ended
 

@@ -166,7 +166,7 @@ Decide: TypeAlias = ByVotes | VoteJudge | Callable[[list[Vote]], Any]
 
 RULES = ("majority", "plurality", "weighted", "quorum")
 UNDECIDED = ("majority", "quorum")  # these may give no decision
-USUAL_QUORUM = 2
+USUAL_QUORUM, MOST_VOTERS = 2, 10_000
 
 
 class VoteOptions(TypedDict, total=False):
@@ -303,8 +303,10 @@ def _voters(
     members: Sequence[str], samples: int | None, weights: Mapping[str, float]
 ) -> list[Voter]:
     """First one answer of each member, then a second of each, and so on."""
-    if isinstance(members, str) or not all(isinstance(name, str) for name in members):
+    if not isinstance(members, list | tuple) or not all(isinstance(one, str) for one in members):
         raise BadInput(f"members is a list of names, not {members!r}")
+    if (samples or 1) * max(1, len(members)) > MOST_VOTERS:
+        raise BadInput(f"more than {MOST_VOTERS:,} answers to one question; take fewer `samples`")
     if len(set(members)) < len(members):
         twice = next(name for n, name in enumerate(members) if name in members[:n])
         raise BadInput(

@@ -27,7 +27,7 @@ from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
 from fanfold.work.outcome import STATES, Outcome
 from fanfold.work.raised import error_text
-from fanfold.work.task import Place, Task, Terms
+from fanfold.work.task import NOBODY, Place, Task, Terms
 from fanfold.work.tree import widths
 
 Say = Callable[[str], None]
@@ -57,6 +57,7 @@ class CarriedStep(FlowStep, Protocol):
     def names(self) -> tuple[str, ...]: ...
     def all_terms(self, ready: Ready) -> list[Terms]: ...
     def item_reads(self) -> Iterator[FieldRead]: ...
+    def asks_each(self, ready: Ready) -> int: ...
     def check_size(self, size: int) -> None: ...
     async def carry(self, state: PlanState) -> None: ...
 
@@ -195,6 +196,8 @@ class PlanState:
         would be those of a list there are none."""
         self.results |= {name: [] for name in step.names}
         self.run.note_step(self.ready.named(step.name), why)
+        for terms in step.item_terms(self.ready):
+            self.run.needs.drop(terms.step)
         if step.produced_by is not None or (step.takes_items and self.batch is None):
             await self.start(Rows([]), self.ready.named(step.name))
         elif step.takes_items:
@@ -222,11 +225,23 @@ class PlanState:
         ahead = leg(self._steps, self._position)
         through = [terms for step in ahead for terms in step.item_terms(self.ready)]
         self.batch = await self.run.plan(source, through[0], through[-1], name)
+        self._need(self.batch, ahead, through)
         self._last = through[-1].step
         self._without_items, self.unforeseen = "", name != "input"
         for step in ahead:
             step.check_size(self.batch.size)
         self.passed = []
+
+    def _need(self, batch: Batch, ahead: Sequence[CarriedStep], through: Sequence[Terms]) -> None:
+        """What it takes to get all items through."""
+        needs = self.run.needs
+        needs.flow(batch.no, [terms.step for terms in through], batch.size)
+        for step in ahead:
+            for terms in step.item_terms(self.ready):
+                if terms.who == NOBODY:
+                    needs.drop(terms.step)
+                elif (many := step.asks_each(self.ready)) > 1:
+                    needs.times(terms.step, many)
 
     def items(self) -> Batch:
         """The items in the flow as the next step sees them: with their replies so far."""

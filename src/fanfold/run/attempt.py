@@ -180,6 +180,7 @@ class Attempt:
         shard.step.calls += 1
         for state in shard.tasks:
             state.calls += 1
+            state.begun()
 
     async def _open(self) -> None:
         try:

@@ -63,10 +63,10 @@ class Context:
 
     @property
     def unasked(self) -> int:
-        """How many calls planned items need at least that were not asked yet: one at each step."""
-        steps = len(self.steps.by_name)
-        rest = self.planning.planned - self.counts.done - self.dispatch.needed_in_flight
-        return max(0, rest) * steps + steps - 1
+        """How many calls are needed that were not made yet, and one at each step that has not begun."""
+        needs = self.outcomes.needs
+        idle = (s for s in self.steps.by_name.values() if not (s.calls or s.reused))
+        return needs.total + sum(step.name not in needs for step in idle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,6 @@ class Dispatch:
         self._turn = 0
         self._poke_due = False
         self.reserved_ahead = 0  # nano-dollars, for calls that are not sent yet
-        self._spares: list[Grant] = []
 
     # ── decide ──
 
@@ -295,15 +294,7 @@ class Dispatch:
             decision = self.decide(demand)
         except (NobodyLeft, Unfunded):
             return None
-        if not isinstance(decision, Grant):
-            return None
-        self._spares = [*(one for one in self._spares if one.slot), decision]
-        return decision
-
-    @property
-    def needed_in_flight(self) -> int:
-        """Calls in flight, but for those that need not have been made."""
-        return self.limits.in_flight - sum(one.slot for one in self._spares)
+        return decision if isinstance(decision, Grant) else None
 
     async def admit(self, demand: Demand) -> Grant:
         """First come, first served in a queue; but a step that is full holds up only itself."""

@@ -17,6 +17,7 @@ from fanfold.journal.submissions import InBatches
 from fanfold.price import dollars
 from fanfold.run.context import Context
 from fanfold.run.events import RunEvents
+from fanfold.run.needs import NeededCalls
 from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, receipt, status_of
 from fanfold.run.task_state import TaskState
@@ -58,6 +59,12 @@ class RunFigures:
     at_close: list[Callable[[Receipt], None]]
     closing: Receipt | None
     _ctx: Context
+
+    @property
+    def needs(self) -> NeededCalls:
+        """What is still to be asked, which patterns say, so that second requests leave enough for it."""
+        return self._ctx.outcomes.needs
+
     _flaw: str | None
 
     @property
@@ -125,6 +132,10 @@ class RunFigures:
             account.max_usd, self.clock.monotonic() - ctx.active.began, ctx.dispatch.held,
             ctx.executor.in_batches(),
         )  # fmt: skip
+
+    def forget_unpaid(self, terms: Terms) -> None:
+        """What could not be paid at this step is not needed any more."""
+        self._ctx.stopping.unpaid.forget(terms.step)
 
     @property
     def unpaid(self) -> CannotPay | None:

@@ -15,12 +15,14 @@ from fanfold.journal.answers import KnownReply
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import EndAttempt, EndItems, Heartbeat, ItemEnding, NewReply, RunRecord
 from fanfold.run.demand import Eligible, StepState
+from fanfold.run.needs import NeededCalls
+from fanfold.run.planning import Batch
 from fanfold.run.settings import Settings
 from fanfold.run.stopping import Stop, Stopping
 from fanfold.work.ask import Usage
 from fanfold.work.member import Traits
 from fanfold.work.outcome import STATES, State
-from fanfold.work.task import Place, Task, Terms
+from fanfold.work.task import NOBODY, Place, Task, Terms, asks_of
 
 EVERY = 1.0  # seconds between two heartbeats
 
@@ -177,10 +179,13 @@ class Outcomes:
         self._recorded: dict[tuple[int, int], bytearray] = {}
         self.held = 0
         self.skipped_ids: set[str] = set()
+        self.needs = NeededCalls()
 
-    def expect(self, batch: int, last_step: int) -> None:
-        """The items of a batch leave the flow at this step."""
-        self._last_steps[batch] = last_step
+    def expect(self, batch: Batch, last_step: int, terms: Terms) -> None:
+        """The items of a batch leave the flow at this step; on these terms they are asked about first."""
+        self._last_steps[batch.no] = last_step
+        for one in () if terms.who == NOBODY else (terms, *asks_of(terms.gate)):
+            self.needs.planned(one.step, batch.size)
 
     def recall(self, batch: int, step: int, size: int) -> bytearray:
         """The outcomes of earlier invocations at a step: by position a number of STATES, or 0."""
@@ -201,6 +206,8 @@ class Outcomes:
         """An item counts once, where it leaves the flow."""
         if state != "passed" or self._last_steps.get(place.batch, step.no) == step.no:
             self._counts.states[state] += 1
+            if state != "passed":
+                self.needs.leave(place.batch, step.name)
 
     def note(self, ending: ItemEnding, kept: NewReply | None) -> None:
         """`kept`: a reply that is stored with the outcome."""

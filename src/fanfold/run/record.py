@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from fanfold.clock import Clock
@@ -9,6 +11,7 @@ from fanfold.errors import AlreadyRunning, StoreError
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import AddRun, ReopenRun, RunRecord
 from fanfold.run.inherited import store_words
+from fanfold.work.raised import error_text
 from fanfold.work.task import Budget
 
 _encode = msgspec.json.Encoder().encode
@@ -31,6 +34,15 @@ class Launch(msgspec.Struct, frozen=True):
     parent: str | None = None
     tags: tuple[str, ...] = ()
     shared: bool = False
+
+
+def recorded_result(value: Any) -> tuple[bytes, str | None]:
+    """As it goes on record, and what is wrong with it. What is no plain JSON (a table of a library, say)
+    is for the script alone, and the run ends flagged."""
+    try:
+        return _encode(value), None
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return b"null", f"the result is not plain JSON, so it is not on record: {error_text(error)}"
 
 
 async def start(

@@ -24,7 +24,7 @@ from fanfold.run.order_follower import OrderFollower
 from fanfold.run.order_taker import Effect, OrderTaker
 from fanfold.run.orders import Verb
 from fanfold.run.planning import Batch
-from fanfold.run.record import new_id
+from fanfold.run.record import new_id, recorded_result
 from fanfold.run.settings import Settings
 from fanfold.run.shares import RunShare
 from fanfold.run.stopping import Stop
@@ -37,7 +37,6 @@ from fanfold.work.member import Member, Tell, Traits
 from fanfold.work.outcome import Missing, Outcome, Receipt, State, StopCause, Verdict
 from fanfold.work.task import AskPower, Place, Task, Terms, Who, asks_of
 
-_encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
 CarryOut = Callable[[TaskState], Awaitable[None]]
 
@@ -66,8 +65,7 @@ class Run(RunFigures):
         self._governor = Governor(self._ctx, settings.govern, settings.approve)
         self._adopted = Adopted(self._ctx)
         self._orders = OrderTaker(self._ctx, self._governor)
-        self._result: Any = None
-        self._flaw: str | None = None
+        self._result, self._flaw = b"null", None
         self.at_close = []
         self.left_out: list[Missing] = []  # passed, but behind a reduce that failed
         self.closing = None  # the closing account, once the run is closed
@@ -157,7 +155,7 @@ class Run(RunFigures):
         await self.begin(terms)
         last_step = self._ctx.steps.open(last or terms).no
         batch = await self._ctx.planning.plan(source, name or terms.step, last_step)
-        self._ctx.outcomes.expect(batch.no, last_step)
+        self._ctx.outcomes.expect(batch, last_step, terms)
         return batch
 
     def recall(self, batch: Batch, terms: Terms) -> bytearray:
@@ -361,7 +359,8 @@ class Run(RunFigures):
         self._flaw = self._flaw or reason
 
     def set_result(self, value: Any) -> None:
-        self._result = value
+        self._result, flaw = recorded_result(value)
+        self._flaw = self._flaw or flaw
 
     async def _let_go(self) -> None:
         """Of members and agents; all that landed is durable then."""
@@ -391,7 +390,7 @@ class Run(RunFigures):
         await self.store.write(
             CloseRun(run=run, status=status, reason=reason, at=self.clock.now(),
                      active=self.clock.monotonic() - self._ctx.active.began,
-                     result=_encode(self._result),
+                     result=self._result,
                      rest=None if settled else stop.rest if stop else "cancelled",
                      cause=None if lacking is None else lacking.cause)
         )  # fmt: skip

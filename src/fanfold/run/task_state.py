@@ -41,8 +41,8 @@ class TaskState:
 
     __slots__ = (
         "_keys", "ask", "calling", "calls", "cost", "ctx", "damage", "discards", "eligible", "filed", "final",
-        "kept", "kicks", "member", "pending", "place", "reply", "reused", "row", "step", "task", "tell",
-        "too_long", "tools", "verdict",
+        "kept", "kicks", "member", "needed", "pending", "place", "reply", "reused", "row", "step", "task",
+        "tell", "too_long", "tools", "verdict",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +56,7 @@ class TaskState:
             self._equip(task.ask)
         self.place: Place = task.place or NOWHERE
         self._keys: dict[Takes, bytes] = {}
+        self.needed = True  # it counts among those that were not asked yet
         self.cost = self.calls = self.row = 0
         self.discards = 0  # the row of a damaged reply that the next attempt replaces
         self.kicks = NEVER_KICKED
@@ -87,6 +88,18 @@ class TaskState:
     def is_skipped(self) -> bool:
         return self.place is not NOWHERE and self.task.id in self.ctx.outcomes.skipped_ids
 
+    def begun(self) -> None:
+        """It is sent, or needs no call."""
+        if self.needed:
+            self.needed = False
+            self.ctx.outcomes.needs.add(self.step.name, -1)
+
+    def needs_another(self) -> None:
+        """One more call is needed for it."""
+        if not self.needed:
+            self.needed = True
+            self.ctx.outcomes.needs.add(self.step.name)
+
     # ── a reply arrives ──
 
     def receive(self, reply: Reply, member: str, cost: int, landed: int) -> ItemEnding | None:
@@ -108,6 +121,7 @@ class TaskState:
             return
         if known.reply.files and not self._restored(known):
             return
+        self.begun()
         self.ctx.counts.reused += 1
         self.step.reused += 1
         if not known.row:  # it stands with its outcome, and must stay there
@@ -198,6 +212,8 @@ class TaskState:
         known = self.ctx.replies.recorded(self.ask_keys(), self.eligible) or self.recorded_here()
         if known is not None:
             self.recall(known)
+        else:
+            self.needs_another()
 
     def recorded_here(self) -> KnownReply | None:
         """A reply to the ask as it stands now that is kept with this item's earlier outcome."""
@@ -214,10 +230,12 @@ class TaskState:
         """The reply could not be recorded, so there was none."""
         self.reply = self.verdict = self.final = None
         self.filed = self.pending = self.calling = False
+        self.needs_another()
 
     def conclude(self) -> None:
         """It has ended: write the outcome down, unless it is there already, and count it."""
         assert self.final is not None
+        self.begun()
         if self.place is NOWHERE:
             return
         if not (self.filed or self._on_record(self.final)):

@@ -31,31 +31,44 @@ class CannotPay(RunStopped):
 
 
 class Unpaid:
-    """What a run could not pay for: how many, and the dearest of them. `in_row`: since one was paid."""
+    """What a run could not pay for: the dearest at each step. `in_row`: since one was paid."""
 
     def __init__(self) -> None:
-        self.count = self.in_row = 0
-        self.dearest: CannotPay | None = None
-        self._id = self._whose = ""
+        self.in_row = 0
+        self._dearest: dict[str, tuple[CannotPay, str]] = {}  # by step, with the item
 
     def __bool__(self) -> bool:
-        return self.count > 0
+        return bool(self._dearest)
+
+    @property
+    def dearest(self) -> CannotPay | None:
+        return self._worst[0] if self._dearest else None
+
+    @property
+    def _worst(self) -> tuple[CannotPay, str, str]:
+        """With the item and its step."""
+        step = max(self._dearest, key=lambda one: _size(self._dearest[one][0]))
+        return (*self._dearest[step], step)
 
     def add(self, id: str, step: str, short: CannotPay) -> None:
-        self.count += 1
         self.in_row += 1
-        if self.dearest is None or _size(short) > _size(self.dearest):
-            self.dearest = short
-            self._id, self._whose = id, f"step {step}, member {short.member}"
+        known = self._dearest.get(step)
+        if known is None or _size(short) > _size(known[0]):
+            self._dearest[step] = short, id
+
+    def forget(self, step: str) -> None:
+        """What could not be paid there is not needed."""
+        self._dearest.pop(step, None)
 
     @property
     def reason(self) -> str:
         """Why the run pauses at its end, by what is left then. Without a call left it is the same
         for all items of the step, so none is named."""
-        assert self.dearest is not None
-        account = self.dearest.account
-        whose = self._whose if account.out_of_calls else f"{self._id}, {self._whose}"
-        return f"out of budget: {account.shortage(self.dearest.need)} ({whose})"
+        short, id, step = self._worst
+        account, whose = short.account, f"step {step}, member {short.member}"
+        if not account.out_of_calls:
+            whose = f"{id}, {whose}"
+        return f"out of budget: {account.shortage(short.need)} ({whose})"
 
 
 def _size(short: CannotPay) -> tuple[int, int]:

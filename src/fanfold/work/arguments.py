@@ -39,6 +39,7 @@ def public(fn: F) -> F:
         if isinstance(given.get("run"), AbstractAsyncContextManager):
             how = f"async with open_run(…) as run: await {fn.__name__}(run, …)"
             raise BadArgument(f"{fn.__name__}() needs a run that is open: {how}")
+        check_texts(fn.__name__, args, named)
 
     @wraps(fn)
     async def later(*args: Any, **named: Any) -> Any:
@@ -86,6 +87,7 @@ class Checked(msgspec.StructMeta):
 
     def __call__(cls, *args: Any, **named: Any) -> Any:
         check_names(f"{cls.__name__}()", named, cls.__struct_fields__)
+        check_texts(cls.__name__, args, named)
         try:
             made = super().__call__(*args, **named)
         except TypeError as error:
@@ -100,6 +102,23 @@ def check_names(what: str, given: Collection[str], known: Collection[str]) -> No
         if name not in known:
             hint = remedy(name, known) if known else "it takes none by name"
             raise BadArgument(f"{what} has no argument `{name}`: {hint}")
+
+
+def check_texts(what: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    """Half a surrogate pair is in no file, and can neither be sent nor recorded."""
+    for name, given in (*((None, one) for one in args), *named.items()):
+        for one in given if isinstance(given, list | tuple) else (given,):
+            if isinstance(one, str) and not one.isascii() and not _is_unicode(one):
+                where = f"`{name}`" if name else "a text"
+                raise BadInput(f"{what}(): {where} holds half a surrogate pair, which is no text")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @lru_cache(None)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fanfold.errors import BadInput
 from fanfold.work.carried import AskFiles, BranchBundle, CarriedFile
 from fanfold.work.excerpt import excerpt
 from fanfold.work.item import Item, canonical, digest
@@ -50,7 +51,10 @@ class Schema(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(definition: dict[str, Any]) -> Schema:
-        return Schema(definition, digest(canonical(definition)).hex())
+        try:
+            return Schema(definition, digest(canonical(definition)).hex())
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise BadInput(f"`schema` is not plain JSON: {error}") from None
 
 
 class Params(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

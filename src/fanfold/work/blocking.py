@@ -19,7 +19,7 @@ import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work.arguments import Checked
-from fanfold.work.check import whole
+from fanfold.work.check import one_or_many, text, whole
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import MISSING, Path, path_of, spread
 from fanfold.work.item import Item
@@ -49,6 +49,9 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, metaclass=Checked):
     def check(self) -> None:
         for name in ("neighbours", "at_most"):
             option(name, getattr(self, name), whole(least=1))
+        option("on", self.on, one_or_many(text))
+        for name in ("key", "vector"):
+            option(name, getattr(self, name), text)
         for field in self.fields:
             path_of(field)
 

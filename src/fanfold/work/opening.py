@@ -119,6 +119,10 @@ def one_example(given: Any) -> Example:
         raise BadInput(
             f"an example must be a mapping with `ask` (or `item`) and `reply`, not {described(given)}"
         )
+    try:
+        canonical(given)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadInput(f"an example is not plain JSON: {error}") from None
     return read_options({"examples": [dict(given)]}, ExamplesFields).examples[0]
 
 

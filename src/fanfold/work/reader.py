@@ -170,7 +170,8 @@ class _Mistake:
         if found["key"]:
             key = _refused_key(error, top, kind, self.steps)
             of_keys = [one for one in _variants(self._kind) if isinstance(one, inspect.DictType)]
-            self._kind, self.value = of_keys[0].key_type, key
+            self._kind = of_keys[0].key_type if of_keys else inspect.StrType()
+            self.value, self._words = key, None
             self.steps = (*self.steps, key)
             self._unwrap()
 

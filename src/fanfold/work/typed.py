@@ -25,7 +25,8 @@ def definition_of(kind: Any) -> dict[str, Any]:
     try:
         made = msgspec.json.schema(kind)
     except TypeError as error:
-        raise BadInput(f"`schema`: {kind.__name__} has no JSON Schema: {error}") from None
+        first = str(error).splitlines()[0].rstrip(":")
+        raise BadInput(f"`schema`: {kind.__name__} has no JSON Schema: {first}") from None
     name = made.get("$ref", "").removeprefix("#/$defs/")
     if not name:
         raise _no_schema(kind)

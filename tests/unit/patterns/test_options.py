@@ -246,3 +246,97 @@ def test_one_name_may_stand_for_a_list_of_one(memory_path: Path) -> None:
             return str(found.value)
 
     assert asyncio.run(script()) == "yes"
+
+
+class NoJson:
+    """Of no library that makes JSON of it."""
+
+
+class Lacking(msgspec.Struct):
+    there: int
+    lacking: NoJson
+
+
+BARE: dict[str, Call] = {  # `CALLS` states more
+    "conduct": lambda run, **how: ff.conduct(run, ITEMS, prompt="Say.", **how),
+    "divide": lambda run, **how: ff.divide_and_conquer(
+        run, ITEMS, prompt="Say.", combine=ff.concat(), **how
+    ),
+    "ensemble": lambda run, **how: ff.ensemble(run, ITEMS, prompt="Say.", **how),
+    "resolve": lambda run, **how: ff.resolve(run, ITEMS, **how),
+    "join": lambda run, **how: ff.join(run, ITEMS, **{"right": ITEMS, **how}),
+    "rank": lambda run, **how: ff.rank(run, ITEMS, **how),
+}
+WRONG_TYPES: list[tuple[str, str, Any, str]] = [
+    *((where, "by", value, "`by`")
+      for where in ("asked", "pipeline", "node", "inside")
+      for value in (7, "voters", len, ff.judge)),
+    *((where, "params", value, "`params` must be a mapping")
+      for where in ("map_reduce", "pipeline", "asked", "judged") for value in ("hot", 0.7, [0.7])),
+    *((where, "budget", {1: 2}, "`budget[1]` must be a text") for where in ("map_reduce", "pipeline")),
+    ("map_reduce", "batch", {1: 2}, "`batch[1]` must be a text"),
+    ("conduct", "say", 7, "`say` must be a function"),
+    ("divide", "fits", 30, "`fits` must be Fits(…)"),
+    ("node", "depends_on", 7, "the `depends_on` of task `a` is an id or a list"),
+    *((where, "prompt", value, "`prompt` must be a text")
+      for where in ("resolve", "join", "rank") for value in (7, ["x"])),
+    ("resolve", "block", {"on": "text"}, "`block` must be a Block(…)"),
+    ("join", "right", [NoJson()], "item 0 of `right` ('0') is not plain JSON"),
+    ("map_reduce", "schema", {1: 2}, "`schema` is not plain JSON"),
+    ("map_reduce", "schema", Lacking, "`schema`: Lacking has no JSON Schema"),
+    ("map_reduce", "examples", [("a", NoJson())], "an example is not plain JSON"),
+    ("map_reduce", "system", "\ud800", "half a surrogate pair"),
+    ("ensemble", "samples", 10**30, "more than 10,000 answers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "option", "value", "said"), WRONG_TYPES, ids=named)
+def test_what_is_of_another_type_is_refused_before_anyone_is_asked(
+    memory_path: Path, where: str, option: str, value: Any, said: str
+) -> None:
+    base = {**CALLS, **BARE}[where]
+    assert said in refused(memory_path, base, **{option: value})
+
+
+def test_a_result_that_is_no_json_is_for_the_script_alone(memory_path: Path) -> None:
+    """The run was never closed: it counted as crashed."""
+
+    async def script() -> tuple[Any, Any]:
+        async with ff.open_run("r", members=[ff.function(len)], store=memory_path) as run:
+            found = await ff.map_reduce(run, ["abc"], reduce=lambda parts: (NoJson(), [*parts])[0])
+        return found.value, run.closing
+
+    value, receipt = asyncio.run(script())
+    assert isinstance(value, NoJson)
+    assert (receipt.status, receipt.passed, receipt.result) == ("flagged", 1, None)
+    assert "the result is not plain JSON" in receipt.reason
+
+
+def test_a_decision_that_is_no_json_leaves_the_question_unjudged(memory_path: Path) -> None:
+    async def script() -> Any:
+        async with ff.open_run("r", members=[ff.function(len)], store=memory_path) as run:
+            await ff.ensemble(run, ["abc"], samples=3, decide=lambda votes: NoJson())
+        return run.closing
+
+    receipt = asyncio.run(script())
+    assert (receipt.unjudged, receipt.planned) == (1, 1)
+    assert "the decision gave is not plain JSON" in receipt.reasons[0].reason
+
+
+@pytest.mark.parametrize(
+    "stated", [{"on": [None]}, {"key": ["text"]}, {"vector": ["text"]}], ids=str
+)
+def test_a_block_goes_by_fields_that_are_named(stated: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="must be a text"):
+        ff.Block(**stated)
+
+
+def test_a_ranking_ends_when_all_have_met(memory_path: Path) -> None:
+    async def script() -> Any:
+        async with ff.open_run(
+            "r", members=[ff.function(lambda item: "A", id="m")], store=memory_path
+        ) as run:
+            return await ff.rank(run, ["a", "b", "c"], rounds=10**9)
+
+    found = asyncio.run(script())
+    assert (len(found.value), found.receipt.calls) == (3, 3)

@@ -135,6 +135,9 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         terms = ready.terms(self, self.name, self.keep)
         return [watched(terms, ready_watch(ready, self.watch), self.field)]
 
+    def asks_each(self, ready: Ready) -> int:
+        return len(self.rules(ready).voters)
+
     def check_flow(self, flow: Flow) -> None:
         """Without an input it is one question."""
         flow.items = True

@@ -82,6 +82,10 @@ class Step:
         """On which terms the items of the flow go through it, in order."""
         return []
 
+    def asks_each(self, ready: Ready) -> int:
+        """How many asks each item takes there at least."""
+        return 1
+
     def all_terms(self, ready: Ready) -> list[Terms]:
         """Of everything that it asks, so that what is wrong shows before anything is asked."""
         own = self.item_terms(ready)

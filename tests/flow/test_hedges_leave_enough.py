@@ -1,0 +1,158 @@
+"""A second request never takes what is needed for asks that were not made yet: with a budget of exactly
+the calls that a run takes, it ends as it would without hedges; with one more call, one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import fanfold as ff
+from fanfold.patterns.ensemble import voters
+from fanfold.patterns.nested import inside
+from fanfold.run.run import Run
+from fanfold.testing.member import traits
+from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.outcome import Receipt
+from fanfold.work.pieces import Fits
+from fanfold.work.task import Budget, Hedge
+from tests.flow.simulation import Provider, Said, Scene, play
+
+ITEMS = [{"id": id, "text": f"word {id}"} for id in "abcd"]
+TEXT = "\n\n".join(f"paragraph {n} of it" for n in range(6))
+USED = Usage(9, 3)
+MOST = 25
+Work = Callable[[Run, Hedge | None], Awaitable[Any]]
+
+
+def stages(hedge: Hedge | None) -> list[Any]:
+    return [
+        ff.stage("{{ item.id }}", step="a", hedge=hedge, concurrency=2),
+        ff.stage("{{ item.id }} {{ steps.a }}", step="b", hedge=hedge),
+        ff.stage("{{ steps.b }} of {{ item.id }}", step="c", by=voters(samples=3), hedge=hedge),
+    ]
+
+
+def short(piece: Any) -> bool:
+    return len(piece.items[0].view()["text"]) < 25
+
+
+WORK: dict[str, Work] = {
+    "a tree": lambda run, hedge: ff.map_reduce(
+        run, ITEMS, prompt="{{ item.text }}", hedge=hedge, concurrency=2,
+        reduce=ff.asked("Join.", fan_in=2),
+    ),
+    "a judge": lambda run, hedge: ff.map_reduce(
+        run, ITEMS, prompt="{{ item.text }}", hedge=hedge, concurrency=2,
+        gate=ff.judge("Good? {{ reply }}"),
+    ),
+    "voters": lambda run, hedge: ff.ensemble(
+        run, ITEMS, prompt="{{ item.text }}", hedge=hedge, concurrency=2, samples=5
+    ),
+    "stages": lambda run, hedge: ff.pipeline(
+        run, ITEMS, *stages(hedge), reduce=ff.asked("Join.", fan_in=2)
+    ),
+    "stages in batch": lambda run, hedge: ff.pipeline(run, ITEMS, *stages(hedge), mode="batch"),
+    "a synthesis": lambda run, hedge: ff.scatter_gather(
+        run, ITEMS, prompt="{{ item.text }}", hedge=hedge, concurrency=2,
+        synthesise=ff.asked("Join.", fan_in=2),
+    ),
+    "conduct": lambda run, hedge: ff.conduct(
+        run, ITEMS, prompt="{{ item.text }}", hedge=hedge, at_once=2, say=lambda said: None,
+        synthesise=ff.asked("Join.", fan_in=2),
+    ),
+    "pieces": lambda run, hedge: ff.divide_and_conquer(
+        run, TEXT, prompt="{{ item.text }}", split="paragraphs", fits=Fits(test=short),
+        hedge=hedge, concurrency=2, combine=ff.asked("Join.", fan_in=2),
+    ),
+    "a graph": lambda run, hedge: ff.graph(
+        run, [{"id": id, "prompt": id, "depends_on": [*at]} for id, at in ("a ", "ba", "cb", "da")
+              for at in [at.strip()]], hedge=hedge,
+    ),
+    "rounds": lambda run, hedge: ff.rank(
+        run, ITEMS, prompt="Better? {{ item.choices }}", hedge=hedge, concurrency=2, rounds=3
+    ),
+    "pairs": lambda run, hedge: ff.resolve(run, ITEMS, hedge=hedge, concurrency=2),
+    "inside a stage": lambda run, hedge: ff.pipeline(
+        run, ITEMS[:1], ff.stage(by=inside(
+            lambda data: [1, 2, 3, 4], "{{ item.value }}", reduce=ff.asked("Join.", fan_in=2),
+            hedge=hedge, concurrency=2,
+        )),
+    ),
+}  # fmt: skip
+
+
+def answer(ask: Ask, n: int) -> Reply:
+    asked = ask.messages[-1].content
+    if "Good?" in asked:
+        return Reply(data={"pass": True}, usage=USED)
+    if "same" in asked:
+        return Reply(data={"same": True}, usage=USED)
+    return Reply("A", usage=USED)
+
+
+def carried(
+    store: Path, work: Work, *, slow: Collection[int] = (), calls: int | None = None
+) -> tuple[Receipt, int]:
+    """`slow`: which of the requests are. With how many requests were sent."""
+    member = Provider(
+        lambda ask, n: Said(answer(ask, n), USED, 20.0 if n in slow else 1.0), traits("m")
+    )
+    hedge = None if calls is None else Hedge(1.0, 5.0)
+    budget = Budget(calls=calls)
+    receipt = play(
+        Scene(store, (member,), budget=budget, pattern=lambda run: work(run, hedge))
+    )  # fmt: skip
+    return receipt, len(member.sent)
+
+
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+def test_a_second_request_leaves_enough_for_all_that_follows(memory_path: Path, work: Work) -> None:
+    plain, needed = carried(memory_path / "plain", work)
+    assert plain.status == "complete"
+    for seed in range(6):
+        slow = Random(seed).sample(range(needed), needed // 2) if seed else range(MOST)
+        receipt, sent = carried(memory_path / f"{seed}", work, slow=slow, calls=needed)
+        assert (receipt.status, receipt.hedged, sent) == ("complete", 0, needed), slow
+
+
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+def test_what_is_left_over_is_for_second_requests(memory_path: Path, work: Work) -> None:
+    """Nothing is kept back for asks that were made, or that will not be."""
+    kept_back: list[int] = []
+
+    async def noted(run: Run, hedge: Hedge | None) -> None:
+        await work(run, hedge)
+        kept_back.append(run.needs.total)
+
+    _, needed = carried(memory_path / "plain", noted)
+    receipt, sent = carried(memory_path / "more", noted, slow=[0], calls=needed + 2)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 1, needed + 1)
+    assert kept_back == [0, 0]
+
+
+def test_items_that_leave_early_are_not_waited_for(memory_path: Path) -> None:
+    """Of four items one goes on; what the others would have taken is for second requests."""
+
+    async def work(run: Run, hedge: Hedge | None) -> None:
+        await ff.pipeline(
+            run, ITEMS,
+            ff.stage("{{ item.id }}", step="a", concurrency=1,
+                     gate=ff.predicate(lambda data: True), keep=lambda said: said == "A"),
+            ff.stage("{{ item.id }} {{ steps.a }}", step="b", hedge=hedge),
+        )  # fmt: skip
+
+    says = iter(["B", "B", "B", "A", "A", "A"])
+    member = Provider(
+        lambda ask, n: Said(Reply(next(says), usage=USED), USED, 20.0 if n == 4 else 1.0),
+        traits("m"),
+    )
+    scene = Scene(
+        memory_path, (member,), budget=Budget(calls=6), pattern=lambda run: work(run, Hedge(1.0, 5.0))
+    )  # fmt: skip
+    receipt = play(scene)
+    assert (receipt.status, receipt.passed, receipt.skipped) == ("complete", 1, 3)
+    assert (receipt.hedged, len(member.sent)) == (1, 6)
