@@ -47,7 +47,7 @@ def test_a_run_that_is_closed_takes_nothing_more(tmp_path: Path) -> None:
         members = [ff.function(lambda item: "fine", id="f")]
         async with ff.open_run("done", store=tmp_path / "s", members=members) as run:
             await ff.map_reduce(run, ITEMS)
-        with pytest.raises(BadInput, match="^done is closed; use a run within its `async with`$"):
+        with pytest.raises(BadInput, match=r"^done is closed; use a run within its `async with`$"):
             await ff.map_reduce(run, ITEMS)
 
     asyncio.run(main())
