@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_written_to_is_found_first(folder: Path, path: s
     each = ", each: item" if "item" in path else ""
     plan(folder, f"{{path: '{path}'{each}}}")
     said = refused(folder, "--allow-outside")
-    assert said.startswith(f"plan.yaml:5: `write` {path} cannot be written: {folder}/out/")
+    assert said.startswith(f"plan.yaml:5: `write` {path} cannot be written: {folder}/out: ")
 
 
 @pytest.mark.parametrize("path", ["items.csv", "plan.yaml", "./x/../items.csv"])

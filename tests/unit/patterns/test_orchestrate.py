@@ -25,8 +25,8 @@ from fanfold.work.member import Event
 from fanfold.work.outcome import Outcome, Receipt
 from fanfold.work.task import Budget
 
-USED = Usage(10, 5)
-PER_CALL = (10 * 1 + 5 * 5) / 1e6
+USED = Usage(100, 50)
+PER_CALL = (100 * 1 + 50 * 5) / 1e6
 Leads = Callable[[Ask], Reply]
 
 

@@ -117,7 +117,7 @@ NEEDS = {
     "run/submission.py await self._wait(interval)": OF_BATCHES._replace(first=SUBMITTING),
     "self._id = await self._found() in _submit": _batch("lost_after", "ok", "500"),
     "await self._unsent(NeverSubmitted(str(error))": _batch("quota", "quota"),
-    "min(SLOWEST_LOOK, 2.0**again": _batch("500", "429", "500"),
+    "min(SLOWEST_LOOK, max(2.0**again": _batch("500", "429", "500"),
     "await self._is_ours(": _batch("lost_after", concurrency=1, seconds=0.05),
     "self._told(lambda: self._service.results(id))": _batch("lost_after", concurrency=1, seconds=0.05),
     "run/submission.py await self._cancel()": _batch(concurrency=4, seconds=4.0)._replace(
@@ -127,7 +127,7 @@ NEEDS = {
     "self._service.cancel(": _batch(concurrency=4, seconds=4.0)._replace(
         job={**PLAIN, **BATCHED, "asked": True}),
     "self._service.since(self._earliest, frozenset": _batch("ok", "quota"),
-    "min(SLOWEST_LOOK, pause": _batch("ok", "500", "429", "500"),
+    "min(SLOWEST_LOOK, max(pause": _batch("ok", "500", "429", "500"),
     "asyncio.wait(tasks, timeout=CLOSING)": KILLED,
     "run/batches.py await one.close()": KILLED,
     "run/batches.py await self.batches.close()": KILLED,
