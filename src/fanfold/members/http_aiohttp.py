@@ -46,9 +46,8 @@ _LONGEST_HEADER, _MOST_HEADERS = 65_536, 256
 _SWITCHING = 101
 _LEFT_SECONDS = 1.0  # from the first connection that is left until all go back
 _CLOSED = "the connection was closed before the answer was complete"
-_quoted = re.compile(
-    r"[:\s]*(?:bytearray\()?\bb['\"].*", re.DOTALL
-)  # what came in, which may be a key
+# What came in, as errors of aiohttp quote it; it may be the request with its key.
+_quoted = re.compile(r"[:\s]*(?:bytearray\()?\bb['\"].*", re.DOTALL)
 _FAILURES: tuple[type[Exception], ...] = (aiohttp.ClientError, HttpProcessingError, OSError)
 
 

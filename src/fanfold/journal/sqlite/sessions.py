@@ -152,17 +152,12 @@ def is_held(ending: str) -> bool:
 
 
 def _holds(handles: str, ending: str) -> bool:
-    try:
+    # a process that has just ended, or is another's
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
         for number in os.listdir(handles):
             with suppress(FileNotFoundError):
                 if os.readlink(f"{handles}/{number}").endswith(ending):
                     return True
-    except (
-        FileNotFoundError,
-        ProcessLookupError,
-        PermissionError,
-    ):  # it has just ended, or is another's
-        pass
     return False
 
 
