@@ -145,6 +145,37 @@ def test_a_storm_of_refusals(memory_path: Path, seed: int) -> None:
     assert back - ends <= min(longest, 2 * (ends - begins)) + growth(slots)
 
 
+# ── refusals by chance ───────────────────────────────────────────────────────────────────────
+
+
+def seconds_where(refused: float, seed: int, store: Path, told: float | None = None) -> float:
+    """Of 1,000 items, 64 at once: answers take ten times as long as refusals, as they do."""
+    chance = Random(seed)
+
+    async def script(ask: Ask, n: int) -> Reply | Exception:
+        no = chance.random() < refused
+        await asyncio.sleep(0.05 if no else 0.5)
+        return RateLimited("429", retry_after=told) if no else OK
+
+    how = {"concurrency": 64, "reduce": None}
+    member = Scripted(script, like("a", 64))
+    receipt = play(Scene(store, (member,), words(1000), how=how, settings={"seed": seed}))
+    all_passed(receipt, 1000)
+    return receipt.seconds
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [*(3, 5, 8, 14), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(100, 150))],
+)
+def test_one_call_in_ten_refused_by_chance_makes_a_run_at_most_half_as_long_again(
+    memory_path: Path, seed: int
+) -> None:
+    """For a client that lets each refused call wait by itself it is 1.02 to 1.1 times."""
+    quick = 8.0  # 1,000 calls of 0.5 s, 64 at once
+    assert seconds_where(0.1, seed, memory_path) <= 1.5 * quick
+
+
 # ── an account that runs dry ─────────────────────────────────────────────────────────────────
 
 

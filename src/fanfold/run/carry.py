@@ -314,10 +314,14 @@ class Obtain:
                 raise NoReply(f"{refusal} ({reason})") from None
             return 0.0
         now = ctx.clock.monotonic()
-        held = refusal.retry_after is not None and grant.gauge.pool.throttle.blocked_until > now
-        if held or demand.others_free(id, now):
-            return 0.0  # where all wait for so long, it waits with them and is the first to go
-        return ctx.limits.backoff(demand.refusals, refusal.retry_after)
+        if demand.others_free(id, now):
+            return 0.0
+        told, held_until = refusal.retry_after, grant.gauge.pool.throttle.blocked_until
+        if told is not None and now < held_until:
+            return min(
+                told, held_until - now
+            )  # then it waits with all others, and is the first to go
+        return ctx.limits.backoff(demand.refusals, told)
 
     # ── others who ask the same ──
 

@@ -4,7 +4,7 @@ learned from what it refuses (429, 529). Synchronous."""
 from __future__ import annotations
 
 from bisect import bisect, insort
-from math import ceil, log
+from math import ceil, log, sqrt
 
 HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us above it
 SLOWEST_BACKOFF = 60.0
@@ -16,8 +16,10 @@ LEAST = 0.1  # of the calls refused by chance: this is assumed where less is kno
 FEW = 8  # calls at once: as long as there are no more after a cut, one refusal is a row
 RARE = 0.03  # of the calls refused by chance, at most, for that
 RARELY_TOLD = 0.01  # the same, for a single one with a stated wait to hold all calls
-ROUND = 16  # results, at least, before the share of refusals says anything
+ROUND = 16  # calls, at least, before the share of refusals says anything
+RECENT = 64  # results, about, that the recent share of refusals is of
 TOO_MANY = 0.15  # of the calls refused, above what slowing down does not change
+SIGMAS = 2.5  # so many standard deviations above what chance refuses is no accident either
 MOST = 0.5  # of the calls refused: more than this always is our own rate
 RARELY = (
     1e-6  # one ask that chance refuses so often in a row, less often than this, is the cause itself
@@ -110,15 +112,17 @@ def _after(orders: list[int], first: int) -> int:
 class Throttle:
     """Additive increase, multiplicative decrease, on the share of calls that are refused.
 
-    A refusal among answers delays only its own call. From the first one on, results are counted in
-    rounds; when too large a share of a round was refused, the calls at once are halved. Where less
-    than half was refused because we are too fast, half the speed is slow enough: if still many are
-    refused in the next round, our speed is not the cause, and the cut is taken back. Calls refused in a
-    row (in the order of sending; refusals arrive before answers) halve as well, and hold all calls
-    for as long as the member says, else for 1 s, doubling. With few calls at once, one is a row. A
-    single one with a stated wait holds all without halving, unless such are known to be chance.
+    A refusal among answers delays only its own call. From the first one on, calls are counted in rounds:
+    so many that are sent one after the other. When too large a share of a round is refused, the calls at
+    once are halved. Where less than half was refused because we are too fast, half the speed is slow
+    enough: if still many are refused in the next round, our speed is not the cause, and the cut is taken
+    back. Calls refused in a row halve as well, and hold all calls for as long as the member says, else
+    for 1 s, doubling. With few calls at once, one is a row. A single one with a stated wait holds all
+    without halving, unless such are known to be chance; if calls that were sent after it, before it was
+    known, are answered again and again, it was chance, and nobody is held any longer.
 
-    Calls are known by their number in the order of sending.
+    Calls are known by their number in the order of sending, and a round is weighed by what became of just
+    its own: refusals arrive long before answers, so that by order of arrival all looks refused.
     """
 
     def __init__(self) -> None:
@@ -136,8 +140,9 @@ class Throttle:
         self._held_for = 0  # the call after whose refusal all were held
         self._held_at = 0  # the last call before that
         self._counting = False
-        self._good = self._refused = 0
-        self._share = 0.0  # of refusals, before the last cut
+        self._size = self._good = self._refused = 0  # of that round
+        self._recent = 0.0  # the share of refusals lately
+        self._share = 0.0  # the same, before the last cut
         self._before: float | None = None  # the cap before the last cut
         self._on_trial = False
         self._noise = 0.0  # the share of refusals that no cut has changed
@@ -155,6 +160,7 @@ class Throttle:
         """An answer came: grow back by about one slot per round of answers."""
         self._holds = 0
         self.first_refusal = None
+        self._recent -= self._recent / RECENT
         if self.cap is not None:
             self.cap += 1.0 / self.cap
             if self.cap >= self.ceiling:
@@ -162,7 +168,7 @@ class Throttle:
         if self._held_for < order <= self._since:
             self._spare(order, 1)
         elif order > self._since and self._counting:
-            self._good += 1
+            self._good += order <= self._since + self._size
             self._weigh(order, in_flight)
         self.calm = self._is_calm()
 
@@ -170,31 +176,36 @@ class Throttle:
         self, order: int, now: float, in_flight: int, retry_after: float | None, jitter: float
     ) -> None:
         """Cases: sent before the last cut, about which it says nothing; in a row; sent before the round
-        began; the first one; one of many."""
+        began; a single one with a stated wait; the first one; one of many."""
         if self.first_refusal is None:
             self.first_refusal = now
+        self._recent += (1.0 - self._recent) / RECENT
         if order <= (self._since if retry_after is None else self._cut_at):
-            if order > self._held_for:
-                self._spare(order, -1)
-            if retry_after is not None and now < self.blocked_until:
-                self.blocked_until = max(self.blocked_until, now + retry_after + jitter * 0.25)
-        elif (row := self._in_row(order)) >= self._needed(retry_after is not None, in_flight):
+            self._late(order, now, retry_after, jitter)
+        elif self._in_row(order) >= self._needed(retry_after is not None, in_flight):
             self._hold(now, retry_after, jitter)
-            self._on_trial, self._held_for = False, order
+            self._on_trial, self._share = self._recent < MOST, self._recent
             self._cut(in_flight)
-            self._held_at = self.sent
-        elif row == 1 and retry_after is not None and self._chance < RARELY_TOLD:
+            self._held_for, self._held_at = order, self.sent
+        elif order <= self._since:
+            self._late(order, now, retry_after, jitter)
+        elif retry_after is not None and self._chance < RARELY_TOLD:
             self._hold(now, retry_after, jitter)
             self._held_for, self._held_at = order, 0
-            self._begin_round()
-        elif order <= self._since:
-            pass
+            self._begin_round(in_flight)
         elif not self._counting:  # the first one: a round begins after it
-            self._begin_round()
+            self._begin_round(in_flight)
         else:
-            self._refused += 1
+            self._refused += order <= self._since + self._size
             self._weigh(order, in_flight)
         self.calm = self._is_calm()
+
+    def _late(self, order: int, now: float, retry_after: float | None, jitter: float) -> None:
+        """It was sent before all were held, or before the round that is counted."""
+        if order > self._held_for:
+            self._spare(order, -1)
+        if retry_after is not None and now < self.blocked_until:
+            self.blocked_until = max(self.blocked_until, now + retry_after + jitter * 0.25)
 
     # ── refusals in a row ──
 
@@ -216,11 +227,12 @@ class Throttle:
 
     def _spare(self, order: int, balance: int) -> None:
         """What became of calls that were sent after the one for whose refusal others were held. If it
-        is answers again and again, such refusals are chance: so few are no row any more, and the cut
-        is taken back."""
+        is answers again and again, such refusals are chance: so few are no row any more, nobody is held
+        any longer, and the cut is taken back."""
         self._spared = max(0, self._spared + balance)
         if self._spared >= FEW:
             self._spared, self._usual = 0, max(self._usual, LEAST)
+            self.blocked_until = 0.0
             if order <= self._held_at == self._cut_at:
                 self.cap, self._held_at = self._before, 0
 
@@ -251,26 +263,27 @@ class Throttle:
         self._before = self.cap
         self.cap = max(1.0, min(self.cap or float("inf"), in_flight) / 2)
         self._row.clear()
-        self._begin_round()
+        self._begin_round(in_flight)
         self._cut_at = self.sent
 
-    def _begin_round(self) -> None:
+    def _begin_round(self, in_flight: int) -> None:
         self._since, self._counting = self.sent, True
+        self._size = ceil(max(ROUND, self.cap or in_flight))
         self._good = self._refused = 0
 
     def _weigh(self, order: int, in_flight: int) -> None:
-        """At the end of a round: so many calls sent one after the other have ended. Cases:
-        the last cut changed nothing; too many; few."""
-        size = max(ROUND, self.cap or in_flight)
-        seen = self._good + self._refused
-        if seen < size and order <= self._since + 2 * size:
+        """A round is over when all its calls have ended, or many later ones have; before that when enough
+        of them were refused. What is still under way counts as not refused. Cases: the last cut changed
+        nothing; too many; few."""
+        share, limit = self._refused / self._size, self._limit()
+        ended = self._good + self._refused == self._size or order > self._since + 3 * self._size
+        if not ended and (self._on_trial or share <= limit):
             return
-        share = self._refused / seen
         self._counting = False
         if self._on_trial and share >= self._share / 4:
             self.cap, self._on_trial = self._before, False
             self._noise = max(self._noise, share, self._share)
-        elif share > self._noise + TOO_MANY:
+        elif share > limit:
             self._on_trial, self._share = share < MOST, share
             self._cut(in_flight)
         else:
@@ -278,3 +291,9 @@ class Throttle:
             self._noise = min(self._noise, (self._noise + share) / 2)
             if self.cap is None:
                 self._usual = (self._usual + share) / 2
+
+    def _limit(self) -> float:
+        """The share of refusals in a round that is too many for chance."""
+        usual = min(MOST, max(LEAST, self._chance))
+        spread = sqrt(usual * (1.0 - usual) / self._size)
+        return max(self._noise + TOO_MANY, usual + SIGMAS * spread)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from fanfold.run.throttle import SLOWEST_BACKOFF, Throttle, backoff
+from fanfold.run.throttle import FEW, SLOWEST_BACKOFF, Throttle, backoff
 
 SLOTS = 64
 
@@ -52,11 +52,35 @@ def test_refusals_by_chance_do_not_slow_down_the_others() -> None:
         assert line.throttle.blocked_until == 0.0
 
 
+def test_a_hold_for_a_refusal_ends_when_calls_sent_after_it_are_answered() -> None:
+    """The member said to come back in a minute; what it was sent meanwhile, it answers."""
+    throttle = Throttle()
+    throttle.ceiling = throttle.sent = SLOTS
+    throttle.refused(8, 0.0, SLOTS, 60.0, 0.5)
+    assert throttle.blocked_until >= 60.0
+    for order in range(1, 8):
+        throttle.good(order, SLOTS)
+    assert throttle.blocked_until >= 60.0  # sent before it: that says nothing
+    for order in range(9, 9 + FEW):
+        throttle.good(order, SLOTS)
+    assert (throttle.blocked_until, throttle.cap) == (0.0, None)
+
+
+def test_refusals_in_a_row_by_chance_cost_one_slow_round() -> None:
+    """The last seven of a wave, once; else one in ten, however few are sent: the cut is taken back."""
+    line = Line(lambda order, n: order % 10 != 0 and not 250 <= order <= 256)
+    waves = [line.wave() for _ in range(12)]
+    assert min(waves) <= SLOTS // 2 + 1
+    assert waves[-6:] == [SLOTS] * 6
+
+
 def test_a_cut_that_changes_nothing_is_taken_back() -> None:
     """Three in ten are refused, however few are sent: half the speed for one round, then all."""
     line = Line(lambda order, n: order % 10 not in (0, 3, 6))
     waves = [line.wave() for _ in range(12)]
-    assert min(waves) == SLOTS // 2
+    assert (
+        min(waves) == SLOTS // 2 + 1
+    )  # cut in mid-wave; it grew by one with the answers of the rest
     assert waves[-8:] == [SLOTS] * 8
 
 
@@ -66,7 +90,7 @@ def test_an_account_that_takes_so_many_at_once_gets_no_more_for_long() -> None:
     waves = [line.wave() for _ in range(200)]
     assert max(waves[20:]) <= 26
     assert sum(waves[20:]) / 180 >= 14
-    assert line.refused <= 0.1 * line.sent
+    assert line.refused <= 0.12 * line.sent
 
 
 def test_refusals_in_a_row_hold_all_calls_longer_and_longer() -> None:
