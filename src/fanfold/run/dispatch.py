@@ -290,11 +290,21 @@ class Dispatch:
         suffice for so many `others` like it, which need to be made."""
         if self.halted is not None or not suffices(demand, others + 1):
             return None
+        everyone = demand.candidates
+        demand.candidates = tuple([c for c in everyone if self._bears(demand, c, others + 1)])
         try:
             decision = self.decide(demand)
         except (NobodyLeft, Unfunded):
             return None
+        finally:
+            demand.candidates = everyone
         return decision if isinstance(decision, Grant) else None
+
+    def _bears(self, demand: Demand, candidate: Candidate, many: int) -> bool:
+        """Whether so many such asks fit the member's month too, and the budgets of runs around ours."""
+        now = self._now()
+        shared = tuple([one.account(now) for one in self.shared(candidate)])
+        return not shared or fit_all(shared, demand.request(candidate)[1].times(many))[0] == "fits"
 
     async def admit(self, demand: Demand) -> Grant:
         """First come, first served in a queue; but a step that is full holds up only itself."""
