@@ -199,3 +199,41 @@ def test_a_second_map_of_a_script_is_left_enough_once_it_is_known(memory_path: P
     assert (plain.status, needed) == ("complete", 2 * len(ITEMS))
     receipt, sent = carried(memory_path / "exact", work, slow=range(MOST), calls=needed)
     assert (receipt.status, receipt.hedged, sent) == ("complete", 0, needed)
+
+
+def of_two_prices(store: Path, work: Work, usd: float | None = None) -> tuple[Receipt, int]:
+    """Who judges or comes later costs ten times as much. The first request is slow."""
+    cheap, dear = (
+        Provider(
+            lambda ask, n: Said(answer(ask, n), USED, 20.0 if n == 0 else 1.0),
+            traits(id, price=Price(call=call)),
+        )
+        for id, call in (("cheap", 0.01), ("dear", 0.1))
+    )
+    hedge = None if usd is None else Hedge(1.0, 5.0)
+    scene = Scene(
+        store, (cheap, dear), budget=Budget.of(usd=usd), pattern=lambda run: work(run, hedge)
+    )
+    return play(scene), len(cheap.sent)
+
+
+DEARER: dict[str, Work] = {
+    "a judge": lambda run, hedge: ff.map_reduce(
+        run, ITEMS[:2], prompt="{{ item.text }}", members=["cheap"], hedge=hedge,
+        gate=ff.judge("Good? {{ reply }}", members=["dear"]),
+    ),
+    "a stage": lambda run, hedge: ff.pipeline(
+        run, ITEMS[:2],
+        ff.stage("{{ item.id }}", step="a", members=["cheap"], hedge=hedge),
+        ff.stage("{{ item.id }} {{ steps.a }}", step="b", members=["dear"]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("work", DEARER.values(), ids=DEARER)
+def test_what_follows_may_cost_more_than_the_second_request(memory_path: Path, work: Work) -> None:
+    """$0.22 are needed: a second request for a cent would leave no ten for the last of the dear calls."""
+    receipt, sent = of_two_prices(memory_path / "exact", work, 0.22)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 0, 2)
+    receipt, sent = of_two_prices(memory_path / "more", work, 0.23)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 1, 3)
