@@ -3,6 +3,7 @@ the calls that a run takes, it ends as it would without hedges; with one more ca
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ import pytest
 import fanfold as ff
 from fanfold.patterns.ensemble import voters
 from fanfold.patterns.nested import inside
+from fanfold.price import Price
 from fanfold.run.run import Run
 from fanfold.testing.member import traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -156,3 +158,82 @@ def test_items_that_leave_early_are_not_waited_for(memory_path: Path) -> None:
     receipt = play(scene)
     assert (receipt.status, receipt.passed, receipt.skipped) == ("complete", 1, 3)
     assert (receipt.hedged, len(member.sent)) == (1, 6)
+
+
+def spent_of_month(
+    store: Path, *, slow: Collection[int] = (), calls: int | None = None
+) -> tuple[Receipt, int]:
+    """As `carried`, with a budget of the month for so many calls instead of one of the run."""
+    like = traits(
+        "m", price=Price(call=0.01), budget_usd_month=None if calls is None else calls * 0.01
+    )
+    member = Provider(lambda ask, n: Said(answer(ask, n), USED, 20.0 if n in slow else 1.0), like)
+    hedge = None if calls is None else Hedge(1.0, 5.0)
+    receipt = play(
+        Scene(store, (member,), pattern=lambda run: WORK["stages"](run, hedge))
+    )  # fmt: skip
+    return receipt, len(member.sent)
+
+
+def test_a_second_request_leaves_enough_of_the_month(memory_path: Path) -> None:
+    """Which is the member's, and known to the run: the last of its asks must not find it used up."""
+    plain, needed = spent_of_month(memory_path / "plain")
+    assert plain.status == "complete"
+    receipt, sent = spent_of_month(memory_path / "exact", slow=range(MOST), calls=needed)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 0, needed)
+    receipt, sent = spent_of_month(memory_path / "more", slow=[0], calls=needed + 2)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 1, needed + 1)
+
+
+def test_a_second_map_of_a_script_is_left_enough_once_it_is_known(memory_path: Path) -> None:
+    """Both are under way at once: neither hedge takes what the other map still needs."""
+
+    async def work(run: Run, hedge: Hedge | None) -> None:
+        await asyncio.gather(
+            ff.map_reduce(run, ITEMS, prompt="{{ item.text }}", step="one", hedge=hedge),
+            ff.map_reduce(run, ITEMS, prompt="Or {{ item.text }}", step="two", hedge=hedge,
+                          concurrency=1),
+        )  # fmt: skip
+
+    plain, needed = carried(memory_path / "plain", work)
+    assert (plain.status, needed) == ("complete", 2 * len(ITEMS))
+    receipt, sent = carried(memory_path / "exact", work, slow=range(MOST), calls=needed)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 0, needed)
+
+
+def of_two_prices(store: Path, work: Work, usd: float | None = None) -> tuple[Receipt, int]:
+    """Who judges or comes later costs ten times as much. The first request is slow."""
+    cheap, dear = (
+        Provider(
+            lambda ask, n: Said(answer(ask, n), USED, 20.0 if n == 0 else 1.0),
+            traits(id, price=Price(call=call)),
+        )
+        for id, call in (("cheap", 0.01), ("dear", 0.1))
+    )
+    hedge = None if usd is None else Hedge(1.0, 5.0)
+    scene = Scene(
+        store, (cheap, dear), budget=Budget.of(usd=usd), pattern=lambda run: work(run, hedge)
+    )
+    return play(scene), len(cheap.sent)
+
+
+DEARER: dict[str, Work] = {
+    "a judge": lambda run, hedge: ff.map_reduce(
+        run, ITEMS[:2], prompt="{{ item.text }}", members=["cheap"], hedge=hedge,
+        gate=ff.judge("Good? {{ reply }}", members=["dear"]),
+    ),
+    "a stage": lambda run, hedge: ff.pipeline(
+        run, ITEMS[:2],
+        ff.stage("{{ item.id }}", step="a", members=["cheap"], hedge=hedge),
+        ff.stage("{{ item.id }} {{ steps.a }}", step="b", members=["dear"]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("work", DEARER.values(), ids=DEARER)
+def test_what_follows_may_cost_more_than_the_second_request(memory_path: Path, work: Work) -> None:
+    """$0.22 are needed: a second request for a cent would leave no ten for the last of the dear calls."""
+    receipt, sent = of_two_prices(memory_path / "exact", work, 0.22)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 0, 2)
+    receipt, sent = of_two_prices(memory_path / "more", work, 0.23)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 1, 3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import warnings
 from typing import Any
 
 import msgspec
@@ -17,7 +19,7 @@ from fanfold.testing.simulation.services import SentCall, SimulatedService
 from fanfold.testing.simulation.shrink import as_test, failure_of, shrink
 from fanfold.testing.simulation.simulate import simulate
 from fanfold.testing.simulation.storage import new_database
-from fanfold.testing.simulation.world import OPERATOR, World, WorldFault, WorldJob
+from fanfold.testing.simulation.world import OPERATOR, WORKER, World, WorldFault, WorldJob
 from tests.property.defects import DEFECTS, Defect, planted, seeds_until_found
 
 QUICK = ("a claim is not awaited", "what is sent is not marked", "a lost call is refunded",
@@ -458,3 +460,15 @@ def test_what_is_said_to_each_item_of_a_shard_is_known_to_the_check_of_results()
     faults = (WorldFault("flip", at=7, amount=0.3),)
     world = World(59106, (WorldJob(items=2, shard=2),), faults=faults, shuffle=False)
     assert simulate(world).faults["flip"] == 1
+
+
+def test_a_worker_that_dies_before_it_begins_what_it_took_leaves_nothing_unawaited() -> None:
+    """Its warning would be told of whatever else goes on, when the memory is tidied up."""
+    service = SimulatedService("three", kind="workers")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for at in range(1, 50):
+            faults = (WorldFault("crash", WORKER, at, 5.0),)
+            simulate(World(40, (WorldJob(items=3),), (service,), faults, workers=1))
+        gc.collect()
+    assert [str(one.message) for one in told] == []

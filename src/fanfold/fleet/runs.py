@@ -86,7 +86,7 @@ def signal_process(store: str | Path, session: str, number: signal.Signals) -> N
     if owner is None:
         return
     if owner.started:
-        send(Process(owner.pid, owner.started, owner.boot), number)
+        send(Process(owner.pid, owner.started, owner.boot, owner.namespace), number)
         return
     with suppress(OSError):
         os.kill(owner.pid, number)

@@ -38,11 +38,14 @@ It must never count as dead: the calls of a living session would be paid twice."
 
 class SessionOwner(msgspec.Struct, frozen=True):
     """One process, known for certain: numbers are used again, but not with the same start time
-    (in ticks since the boot of the machine, which has the id `boot`). Without a /proc, 0 and ""."""
+    (in ticks since the boot of the machine, which has the id `boot`), nor do they mean the same in
+    every `namespace`, as in each container. Without a /proc, 0 and ""; earlier versions wrote no
+    namespace."""
 
     pid: int
     started: int = 0
     boot: str = ""
+    namespace: int = 0
 
 
 class Sessions(Protocol):

@@ -16,6 +16,7 @@ from fanfold.journal.facts import RunRecord
 from fanfold.run.batches import BatchExecutor, Executors
 from fanfold.run.choose import Chooser
 from fanfold.run.contents import Contents
+from fanfold.run.demand import NeededCall
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.executor import Executor
 from fanfold.run.judging import Judgings
@@ -62,11 +63,17 @@ class Context:
     contents: Contents
 
     @property
-    def unasked(self) -> int:
-        """How many calls are needed that were not made yet, and one at each step that has not begun."""
-        needs = self.outcomes.needs
-        idle = (s for s in self.steps.by_name.values() if not (s.calls or s.reused))
-        return needs.total + sum(step.name not in needs for step in idle)
+    def unasked(self) -> list[NeededCall]:
+        """The calls that are needed and were not made yet, and one at each step that has not begun."""
+        needs, steps = self.outcomes.needs, self.steps.by_name
+        idle = (s.name for s in steps.values() if not (s.calls or s.reused) and s.name not in needs)
+        return [self._needed(name, many) for name, many in (*needs, *((one, 1) for one in idle))]
+
+    def _needed(self, name: str, many: int) -> NeededCall:
+        step = self.steps.by_name.get(name)
+        who = self.outcomes.needs.whos.get(name) or (None if step is None else step.who)
+        candidates = () if who is None else self.choose.eligible(who).candidates
+        return NeededCall(many, candidates, NOTHING if step is None else step.dearest)
 
 
 @dataclass(frozen=True, slots=True)

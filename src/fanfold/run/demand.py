@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -14,12 +14,12 @@ from fanfold.price import worst
 from fanfold.run.breaker import GO
 from fanfold.run.limits import Gauge
 from fanfold.work.ask import Ask, Takes
-from fanfold.work.budget import ONE_CALL, Accounts, Amount
+from fanfold.work.budget import NOTHING, ONE_CALL, Accounts, Amount
 from fanfold.work.item import canonical
 from fanfold.work.media_ask import for_member, kinds_in, untaken
 from fanfold.work.member import Member, Request, Traits
 from fanfold.work.split import estimate_tokens, message_tokens
-from fanfold.work.task import ToolUser
+from fanfold.work.task import ToolUser, Who
 
 UNKNOWN = (0, 0)  # the past of a member that has none
 
@@ -97,11 +97,13 @@ class StepState:
 
     `past`: how members did at such a step before, lower is better (`route.standing`). `ahead`: calls
     that are claimed while they wait for a slot. `grow`: called when more may be at work at once.
-    `free`: its calls cost nothing. `lines`: so many of its asks may be in batches.
+    `free`: its calls cost nothing. `lines`: so many of its asks may be in batches. `dearest`: the most
+    that was reserved for one of its calls. `who`: is asked there.
     """
 
-    __slots__ = ("_most", "_portion", "accounts", "ahead", "calls", "concurrency", "dollars", "free",
-                 "grow", "in_flight", "lines", "name", "no", "past", "reused")  # fmt: skip
+    __slots__ = ("_most", "_portion", "accounts", "ahead", "calls", "concurrency", "dearest",
+                 "dollars", "free", "grow", "in_flight", "lines", "name", "no", "past", "reused",
+                 "who")  # fmt: skip
 
     def __init__(self, no: int, name: str, concurrency: int, accounts: Accounts) -> None:
         self.no, self.name, self.accounts = no, name, accounts
@@ -113,6 +115,8 @@ class StepState:
         self.in_flight = self.ahead = self.calls = self.reused = 0
         self.free = False
         self.lines = 0
+        self.dearest = NOTHING
+        self.who: Who | None = None
 
     @property
     def at_once(self) -> int:
@@ -280,6 +284,25 @@ def _fitting(ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ..
 def broken(gauge: Gauge) -> bool:
     """A breaker is open: nothing is sent there for now, or ever."""
     return gauge.breaker.state != "closed" or gauge.pool.breaker.state != "closed"
+
+
+class NeededCall(NamedTuple):
+    """`many` calls that are needed at a step and were not made yet; who may answer them, as far as that
+    is known, and the most that was reserved for one there."""
+
+    many: int
+    candidates: tuple[Candidate, ...] = ()
+    seen: Amount = NOTHING
+
+    def amount(self, like: Amount, request: Request) -> Amount:
+        """What one may take: no less than one `like` that of this request, nor than such a request
+        to the dearest who may answer."""
+        found = like.at_least(self.seen)
+        for traits in (one.traits for one in self.candidates):
+            if traits.price is not None and not traits.agent:
+                usd = worst(traits.price, request.input_tokens, traits.max_tokens)
+                found = found.at_least(Amount(usd, request.input_tokens + traits.max_tokens))
+        return found
 
 
 def worst_case(traits: Traits, request: Request) -> Amount:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fanfold.errors import InvalidReply, RateLimited, RunStopped, Terminal, TimedOut, Transient
 from fanfold.journal.answers import Shortage
 from fanfold.run.breaker import FULL, GO, Wait
-from fanfold.run.demand import Candidate, Demand, StepState, broken
+from fanfold.run.demand import Candidate, Demand, NeededCall, StepState, broken
 from fanfold.run.grant import (
     Grant,
     NobodyLeft,
@@ -158,6 +158,7 @@ class Dispatch:
     ) -> Grant:  # fmt: skip
         """Its reservation, and a slot; or, `ahead`, a place among those who wait for one."""
         reserve_all(accounts, amount)
+        demand.step.dearest = demand.step.dearest.at_least(amount)
         grant = Grant(candidate, request, amount, demand.step, accounts)
         if candidate.grade or demand.failures:
             grant.why = why(demand, candidate)
@@ -285,16 +286,27 @@ class Dispatch:
         decision = self.decide(demand)
         return decision if isinstance(decision, Grant) else None
 
-    def spare(self, demand: Demand, others: int) -> Grant | None:
+    def spare(self, demand: Demand, others: Sequence[NeededCall]) -> Grant | None:
         """Leave for a call that need not be made: at once, or not at all. What is left then must
-        suffice for so many `others` like it, which need to be made."""
-        if self.halted is not None or not suffices(demand, others + 1):
+        suffice for the `others`, which need to be made."""
+        if self.halted is not None or not suffices(demand, others):
             return None
+        many = 1 + sum(one.many for one in others)
+        everyone = demand.candidates
+        demand.candidates = tuple([c for c in everyone if self._bears(demand, c, many)])
         try:
             decision = self.decide(demand)
         except (NobodyLeft, Unfunded):
             return None
+        finally:
+            demand.candidates = everyone
         return decision if isinstance(decision, Grant) else None
+
+    def _bears(self, demand: Demand, candidate: Candidate, many: int) -> bool:
+        """Whether so many such asks fit the member's month too, and the budgets of runs around ours."""
+        now = self._now()
+        shared = tuple([one.account(now) for one in self.shared(candidate)])
+        return not shared or fit_all(shared, demand.request(candidate)[1].times(many))[0] == "fits"
 
     async def admit(self, demand: Demand) -> Grant:
         """First come, first served in a queue; but a step that is full holds up only itself."""

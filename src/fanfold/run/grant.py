@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from itertools import takewhile
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ import msgspec
 from fanfold.errors import FanfoldError
 from fanfold.members.route import joined
 from fanfold.run.breaker import GO, Closed, Go, Wait
-from fanfold.run.demand import Candidate, Demand, StepState, broken
+from fanfold.run.demand import Candidate, Demand, NeededCall, StepState, broken
 from fanfold.run.limits import MAX_WAIT, PLAIN, Gauge
 from fanfold.run.months import SharedBudget
 from fanfold.run.unpaid import CannotPay
@@ -139,14 +140,16 @@ def with_less(accounts: Accounts, request: Request, amount: Amount) -> tuple[Fit
     return "fits", msgspec.structs.replace(request, most=granted.usd), granted
 
 
-def suffices(demand: Demand, many: int) -> bool:
-    """Whether so many such asks can be paid, each by the dearest who may answer."""
-    amounts = [demand.request(one)[1] for one in demand.candidates]
+def suffices(demand: Demand, others: Iterable[NeededCall]) -> bool:
+    """Whether this ask and the others can be paid, each by the dearest who may answer."""
+    made = [demand.request(one) for one in demand.candidates]
     accounts = demand.step.accounts
-    if not amounts or not any(account.bounded for account in accounts):
-        return bool(amounts)
-    columns = zip(*((one.usd, one.tokens, one.calls) for one in amounts), strict=True)
-    return fit_all(accounts, Amount(*(many * max(each) for each in columns)))[0] == "fits"
+    if not made or not any(account.bounded for account in accounts):
+        return bool(made)
+    longest = max((request for request, _ in made), key=lambda one: one.input_tokens)
+    own = reduce(Amount.at_least, (amount for _, amount in made))
+    needed = (one.amount(own, longest).times(one.many) for one in others)
+    return fit_all(accounts, sum(needed, own))[0] == "fits"
 
 
 def why_closed(candidates: tuple[Candidate, ...], now: float) -> str:

@@ -4,7 +4,9 @@ money for. Too many are counted rather than too few."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from fanfold.work.task import Terms, Who
 
 
 class NeededCalls:
@@ -15,6 +17,7 @@ class NeededCalls:
         self._left: Counter[str] = Counter()
         self._asks: dict[str, int] = {}
         self._flows: dict[int, tuple[str, ...]] = {}
+        self.whos: dict[str, Who] = {}  # who is asked there, as far as it was said
 
     def __repr__(self) -> str:
         return f"<NeededCalls {dict(self._left)}>"
@@ -25,6 +28,15 @@ class NeededCalls:
     @property
     def total(self) -> int:
         return self._left.total()
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        """Steps at which calls are needed, and how many."""
+        return iter([(step, many) for step, many in self._left.items() if many])
+
+    def expect(self, terms: Terms, items: int) -> None:
+        """So many items will be asked about on these terms."""
+        self.whos[terms.step] = terms.who
+        self.planned(terms.step, items)
 
     def add(self, step: str, many: int = 1) -> None:
         self._left[step] = max(0, self._left[step] + many)

@@ -185,7 +185,7 @@ class Outcomes:
         """The items of a batch leave the flow at this step; on these terms they are asked about first."""
         self._last_steps[batch.no] = last_step
         for one in () if terms.who == NOBODY else (terms, *asks_of(terms.gate)):
-            self.needs.planned(one.step, batch.size)
+            self.needs.expect(one, batch.size)
 
     def recall(self, batch: int, step: int, size: int) -> bytearray:
         """The outcomes of earlier invocations at a step: by position a number of STATES, or 0."""

@@ -57,6 +57,7 @@ class QueueClient:
         self._to_forget: list[str] = []
         self._to_take_back: dict[str, asyncio.Future[bool]] = {}
         self._taken_back: set[str] = set()
+        self._bringing: set[str] = set()  # asks whose files go ahead of them
         self._handed: set[str] = set()  # answers that are given out, and not forgotten yet
         self._missed: dict[str, float] = {}  # workers that are dead, since when
         self._task: asyncio.Task[None] | None = None
@@ -110,11 +111,16 @@ class QueueClient:
         if not (hashes := carried_by(request)):
             return
         try:
+            self._bringing.add(request.span)
             for hash in await self.queue.lacking(hashes):
                 content = await asyncio.to_thread(read_carried, request, hash)
                 await self.queue.bring(hash, content)
         except StoreError as error:
             raise MemberError(f"its files could not be sent: {error}") from None
+        finally:
+            self._bringing.discard(request.span)
+        if request.span in self._taken_back:
+            raise NeverSubmitted(ANSWERED)
 
     async def _fetch(self, request: Request, reply: Reply) -> None:
         """What is in the files of an answer is here, by hash, before the answer counts."""
@@ -134,7 +140,10 @@ class QueueClient:
         return await self._answer(traits, request)
 
     async def take_back(self, span: str) -> bool:
-        """By the one task, which has put it in before."""
+        """By the one task, which has put it in before, unless its files are still on their way."""
+        if span in self._bringing:
+            self._taken_back.add(span)
+            return True
         if self._task is None or self._task.done():
             return False
         back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -50,6 +50,7 @@ class Steps:
         self._store.note(NameStep(self._run, no, terms.step))
         self._budgets[terms.step] = terms.budget
         self._choose.check_prices(terms.whos, terms.budget)
+        step.who = terms.who
         step.free = not self._choose.eligible(terms.who).metered
         self._apply_changes(step)
         step.past = self._past_of(terms, {})

@@ -10,12 +10,11 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -41,6 +40,7 @@ LOOK = 2.0  # seconds between looks at a queue that says nothing
 HELD = 5.0  # seconds between looks at what it holds
 SHOWN = 2.0  # seconds between looks at what agents have written
 FITTING = 10.0  # seconds between looks whether asks wait that do not fit
+Work = Callable[[], Awaitable[Reply | None]]
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,17 +155,14 @@ class Worker:
             self._fenced, self._stopping = fenced, True
             return
         for ask in asks:
-            self._begin(ask, self._ask(ask))
+            self._begin(ask, partial(self._ask, ask))
 
-    def _begin(self, ask: TakenAsk, work: Coroutine[Any, Any, Reply | None]) -> None:
+    def _begin(self, ask: TakenAsk, work: Work) -> None:
         self._held[ask.span] = ask.member
         task = self._running[ask.span] = asyncio.create_task(self._carry_out(ask, work))
-        task.add_done_callback(
-            lambda done: self._never_began(ask, work) if done.cancelled() else None
-        )
+        task.add_done_callback(lambda done: self._never_began(ask) if done.cancelled() else None)
 
-    def _never_began(self, ask: TakenAsk, work: Coroutine[Any, Any, Reply | None]) -> None:
-        work.close()
+    def _never_began(self, ask: TakenAsk) -> None:
         self._file(ask, MemberError(f"{ask.member}: cancelled before it was sent"))
 
     def _looks(self) -> bool:
@@ -181,7 +178,7 @@ class Worker:
         known here, is begun. Agents that another worker of this machine left are taken over."""
         for ask in await self._queue.taken():
             if ask.span not in self._running:
-                self._begin(ask, self._ask(ask))
+                self._begin(ask, partial(self._ask, ask))
         for span, message in (await self._queue.to_stop()).items():
             if message:
                 self._executor.end_agents("killed", message, span)
@@ -201,14 +198,14 @@ class Worker:
 
     # ── one ask ──
 
-    async def _carry_out(self, ask: TakenAsk, work: Coroutine[Any, Any, Reply | None]) -> None:
+    async def _carry_out(self, ask: TakenAsk, work: Work) -> None:
         answer: Reply | Exception
         if ask.member in self._agents:
             request = self._here(decode_request(ask.request))
             place = self._executor.place_of(ask.member, request)
             self._followed[ask.span] = Followed(place, ask.span)
         try:
-            answer = await work or MemberError(f"{ask.member}: nothing is left of it", lost=True)
+            answer = await work() or MemberError(f"{ask.member}: nothing is left of it", lost=True)
         except asyncio.CancelledError:
             answer = await self._cancelled(ask)
         except Exception as error:
@@ -285,7 +282,7 @@ class Worker:
                 continue  # another machine's
             if await self._queue.take_over(ask.span, worker):
                 self._say(f"takes over {ask.member} of {ask.span}")
-                self._begin(ask, _adopted(self._executor, ask.member, request))
+                self._begin(ask, partial(self._executor.adopt, ask.member, request, tell_nobody))
 
     # ── what agents are told, and what they write ──
 
@@ -341,7 +338,3 @@ def _prune(folder: Path) -> None:
         with suppress(OSError):
             if file.stat().st_mtime < old:
                 file.unlink()
-
-
-async def _adopted(executor: LocalExecutor, member: str, request: Request) -> Reply | None:
-    return await executor.adopt(member, request, tell_nobody)

@@ -28,6 +28,15 @@ class Amount(msgspec.Struct, frozen=True, gc=False):
     def __sub__(self, other: Amount) -> Amount:
         return Amount(self.usd - other.usd, self.tokens - other.tokens, self.calls - other.calls)
 
+    def at_least(self, other: Amount) -> Amount:
+        """Of each the larger."""
+        return Amount(
+            max(self.usd, other.usd), max(self.tokens, other.tokens), max(self.calls, other.calls)
+        )
+
+    def times(self, many: int) -> Amount:
+        return Amount(many * self.usd, many * self.tokens, many * self.calls)
+
 
 NOTHING = Amount()
 ONE_CALL = Amount(calls=1)

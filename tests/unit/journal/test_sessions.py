@@ -7,6 +7,7 @@ import fcntl
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fanfold.clock import RealClock
@@ -15,6 +16,7 @@ from fanfold.journal.facts import AddRun, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.run.record import reopen
+from fanfold.work.machine import pid_namespace
 from fanfold.work.task import Budget
 from tests.handles import no_free_handle
 from tests.unit.journal.processes import entering
@@ -126,3 +128,20 @@ def test_a_child_that_outlives_a_killed_process_does_not_keep_its_session(tmp_pa
         os.kill(int(child), 0)  # the child lives
         assert StoreFolder(tmp_path).sessions.life(session) == "dead"
         process.stdin.close()  # and ends with this
+
+
+def test_a_process_of_another_namespace_is_not_the_owner_here(tmp_path: Path) -> None:
+    """Whoever signals an owner by its number would reach another process. Its lock tells that it lives."""
+    StoreFolder(tmp_path).prepare()
+    ours, theirs = StoreFolder(tmp_path).sessions, StoreFolder(tmp_path).sessions
+    session = ours.enter()
+    file = tmp_path / "live" / session
+    owner = theirs.owner(session)
+    assert owner is not None
+    assert (owner.pid, owner.namespace) == (os.getpid(), pid_namespace())
+    file.write_bytes(msgspec.json.encode(msgspec.structs.replace(owner, namespace=1)))
+    assert (theirs.owner(session), theirs.life(session)) == (None, "alive")
+    old = msgspec.structs.replace(owner, namespace=0)  # as earlier versions wrote it
+    file.write_bytes(msgspec.json.encode(old))
+    assert theirs.owner(session) == old
+    ours.leave(session)

@@ -14,6 +14,7 @@ from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import traits
 from fanfold.work.ask import Ask, Message
 from fanfold.work.batch import NeverSubmitted
+from fanfold.work.media import Attachment
 from fanfold.work.member import Request, tell_nobody
 
 ASK = Request(Ask((Message("user", "hello"),)), span="run:1")
@@ -97,3 +98,39 @@ def test_what_a_worker_has_goes_on() -> None:
 def test_a_queue_that_is_gone_is_not_waited_for(how: str) -> None:
     back, _ = taken_back(Rows(broken=how == "broken"), closed=how == "closed")
     assert not back
+
+
+class Slow(Rows):
+    """A queue to which files are on their way until it is told that they have arrived."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.put_in, self.arrived = list[str](), asyncio.Event()
+
+    async def lacking(self, hashes: Collection[str]) -> list[str]:
+        await self.arrived.wait()
+        return []
+
+    async def put(self, asks: Collection[Any]) -> frozenset[str]:
+        self.put_in += [ask.span for ask in asks]
+        return frozenset()
+
+
+def test_an_ask_whose_files_are_still_on_their_way_is_taken_back_and_never_put_in() -> None:
+    """It was booked at its worst case when another request had been answered."""
+    rows, image = Slow(), Attachment("image", "image/png", "a" * 32, 9)
+    ask = Request(Ask((Message("user", "look", (image,)),)), span="run:1")
+
+    async def main(clock: VirtualClock) -> None:
+        client: Any = QueueClient(lambda heard: rows)  # type: ignore[arg-type, return-value]
+        await client.open()
+        asked = asyncio.ensure_future(client.ask(traits("m"), ask, tell_nobody))
+        await clock.sleep(5.0)
+        assert await client.take_back("run:1")
+        rows.arrived.set()
+        with pytest.raises(NeverSubmitted):
+            await asked
+        await client.close()
+
+    run_virtual(main)
+    assert rows.put_in == []

@@ -156,11 +156,9 @@ class LeasedSessions:
 
 def machine() -> str:
     """This boot of this machine, and the namespace that process numbers are of; "" where nobody knows."""
-    boot = this_process().boot
-    try:
-        return f"{boot} {os.stat('/proc/self/ns/pid').st_ino}" if boot else secrets.token_hex(8)
-    except OSError:
-        return secrets.token_hex(8)
+    process = this_process()
+    known = process.boot and process.namespace
+    return f"{process.boot} {process.namespace}" if known else secrets.token_hex(8)
 
 
 def _gone(owner: bytes) -> bool:

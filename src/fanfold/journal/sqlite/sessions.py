@@ -15,6 +15,7 @@ import msgspec
 
 from fanfold.journal.contract import Life, SessionOwner
 from fanfold.journal.sqlite.trouble import unusable
+from fanfold.work.machine import boot, pid_namespace
 
 _READ_ONLY = (EACCES, EPERM, EROFS)
 
@@ -87,9 +88,11 @@ class LockedSessions:
         if self.life(session) == "dead":
             return None
         try:
-            return msgspec.json.decode(self._file(session).read_bytes(), type=SessionOwner)
+            owner = msgspec.json.decode(self._file(session).read_bytes(), type=SessionOwner)
+            here = owner.boot == boot() and owner.namespace in (0, pid_namespace())
         except (OSError, msgspec.DecodeError):
             return None
+        return owner if here else None
 
     def move(self, folder: Path) -> None:
         """The store was put back, perhaps elsewhere: the sessions of this process are there again."""
@@ -135,8 +138,7 @@ def this_process() -> SessionOwner:
     try:
         with open("/proc/self/stat", "rb") as file:
             started = int(file.read().rpartition(b")")[2].split()[19])
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
-            return SessionOwner(os.getpid(), started, boot.read().strip())
+        return SessionOwner(os.getpid(), started, boot(), pid_namespace())
     except OSError:
         return SessionOwner(os.getpid())
 

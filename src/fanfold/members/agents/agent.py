@@ -35,7 +35,7 @@ from fanfold.members.agents.dialect import (
 )
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.fields import AgentFields
-from fanfold.members.agents.hosting import Host, NotHosted, find, start
+from fanfold.members.agents.hosting import UNSEEN, Host, NotHosted, find, start
 from fanfold.members.agents.logs import SpendingFiles, Tail
 from fanfold.members.agents.parents import INDEX
 from fanfold.members.agents.program_settings import references
@@ -197,11 +197,14 @@ class Agent:
     async def adopt(self, span: str, store: str, tell: Tell) -> Reply | None:
         try:
             host = find(self.place_of(span, store), span)
+            unseen = host is not None and host.out_of_sight()
         except OSError as error:
             said = f"{self._traits.id}: its files cannot be read: {error.strerror}"
             raise MemberError(said, lost=True) from None
         if host is None:
             return None
+        if unseen:
+            raise MemberError(f"{self._traits.id}: {UNSEEN}", lost=True)
         try:
             return await self._watch(host, tell, store)
         except MemberError as error:

@@ -45,6 +45,7 @@ from fanfold.members.agents.worker import (
     read_spec,
     write_durably,
 )  # fmt: skip
+from fanfold.work.machine import boot, pid_namespace
 
 if TYPE_CHECKING:
     from fanfold.members.agents.dialect import LogReader
@@ -219,7 +220,7 @@ class Hosting:
 
 
 def _identify(pid: int) -> Process:
-    return processes.identify(pid) or Process(pid, 0, processes.boot())
+    return processes.identify(pid) or Process(pid, 0, boot(), pid_namespace())
 
 
 def _grouped(pid: int) -> ControlGroup | None:

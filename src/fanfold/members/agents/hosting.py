@@ -22,11 +22,12 @@ from fanfold.errors import AlreadyRunning, FanfoldError
 from fanfold.members.agents import messages
 from fanfold.members.agents.logs import append
 from fanfold.members.agents.process_tree import end_orphans, remove_group
-from fanfold.members.agents.processes import living, send
+from fanfold.members.agents.processes import elsewhere, living, send
 from fanfold.members.agents.startup import await_start
 from fanfold.members.agents.worker import (
     EXIT,
     FILES,
+    HOST,
     KILL,
     PROMPT,
     SPEC,
@@ -48,6 +49,7 @@ from fanfold.work.started import PARENT
 
 _BEGINNING = 10.0  # seconds after its spec in which a worker without a record may still come
 _SOON = 0.05
+UNSEEN = "it may be at work in another container, whose processes cannot be seen from here"
 
 
 async def start(place: Path, spec: Spec, prompt: bytes, env: Mapping[str, str]) -> Host:
@@ -71,8 +73,8 @@ async def start(place: Path, spec: Spec, prompt: bytes, env: Mapping[str, str]) 
 def _start(place: Path, spec: Spec, prompt: bytes, env: Mapping[str, str]) -> Host:
     place = place.absolute()
     earlier = read_spec(place)
-    if earlier is not None and Host(place, earlier).alive():
-        raise AlreadyRunning(f"{earlier.id}: still at work in {place}; end it first")
+    if earlier is not None and (before := Host(place, earlier)).alive():
+        raise AlreadyRunning(before.still_at_work())
     if not spec.begun:
         spec = msgspec.structs.replace(spec, begun=time.time())
     prepare(place, spec, prompt)
@@ -108,6 +110,20 @@ class Host:
             return True
         return living(record.host) or living(record.program)
 
+    def out_of_sight(self) -> bool:
+        """It was started among other processes than ours, as in another container that has the same
+        folder: only its files tell that it has ended. Raises OSError when that cannot be told."""
+        record = read_host(self.place)
+        return record is not None and self.exit() is None and elsewhere(record.host)
+
+    def still_at_work(self) -> str:
+        """What is said of one that counts as alive."""
+        with suppress(OSError):
+            if self.out_of_sight():
+                remedy = f"end it there, or once that is gone remove {self.place / HOST}"
+                return f"{self.spec.id}: {UNSEEN}; {remedy}"
+        return f"{self.spec.id}: still at work in {self.place}; end it first"
+
     def may_have_begun(self) -> bool:
         """The record of a host is durable before its program runs, so without one it never did; nor
         will it, once whoever started it is gone. A record that cannot be read may be there."""
@@ -122,7 +138,8 @@ class Host:
         return read_exit(self.place)
 
     async def ended(self, poll: float = 1.0) -> Exit | None:
-        """Wait for the end. None: it exited without a record, as after a restart of the machine.
+        """Wait for the end. None: it exited without a record, as after a restart of the machine, or
+        it is out of sight.
 
         Costs nothing while it waits; `poll` is for systems that do not tell and have to be asked,
         and for moments in which its files cannot be read.
@@ -135,7 +152,7 @@ class Host:
 
     async def _ended(self, poll: float) -> Exit | None:
         record = read_host(self.place)
-        if record is None:
+        if record is None or elsewhere(record.host):
             return self.exit()
         await gone(record.host, poll)
         if self.exit() is None and read_order(self.place) is not None:
@@ -148,7 +165,8 @@ class Host:
     def kill(self, why: Why, said: str) -> None:
         """Have it ended, with all that it has started; returns at once. The first order counts.
 
-        What a dead host has left behind is ended here and now, without time to finish its log.
+        What a dead host has left behind is ended here and now, without time to finish its log. One
+        out of sight finds the order, and is not signalled.
         """
         record = read_host(self.place)
         if self.exit() is not None:
@@ -165,11 +183,16 @@ class Host:
         await self._has_begun()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self.ended()
+                while await self.ended() is None:
+                    if not self.out_of_sight():
+                        break
+                    await asyncio.sleep(_SOON)
         record = read_host(self.place)
         if self.exit() is not None or record is None:
             return True
         send(record.host, signal.SIGKILL)
+        if elsewhere(record.host):
+            return False
         await gone(record.host, _SOON)
         return await asyncio.to_thread(self._end_orphans, record)
 
@@ -215,10 +238,12 @@ async def gone(process: Process, poll: float) -> None:
     """Returns once it has ended. The kernel tells where it can (Linux); else we look every `poll`
     seconds, as also when there are no handles left."""
     try:
-        handle = os.pidfd_open(process.pid)
+        handle = -1 if elsewhere(process) else os.pidfd_open(process.pid)
     except ProcessLookupError:
         return
     except (AttributeError, OSError):
+        handle = -1
+    if handle < 0:
         await by_looking(process, poll)
         return
     try:

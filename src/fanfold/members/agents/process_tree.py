@@ -13,11 +13,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from errno import EPERM
 from pathlib import Path
 
 from fanfold.members.agents import processes
 from fanfold.members.agents.processes import ProcessRow
 from fanfold.members.agents.worker import HostRecord, Process
+from fanfold.work.machine import boot
 from fanfold.work.started import PARENT
 
 _NAME, _SUBREAPER = 15, 36  # of prctl
@@ -191,10 +193,12 @@ def find_orphans(record: HostRecord, span: str) -> list[ProcessRow]:
     was started with its span, to the letter.
 
     Once the program is gone its number may be another's: then only group and span count. After a
-    restart of the machine there are none.
+    restart of the machine there are none. Raises OSError where they cannot be seen.
     """
-    if record.program.boot != processes.boot():
+    if record.program.boot != boot():
         return []
+    if processes.elsewhere(record.program):
+        raise PermissionError(EPERM, "of another namespace of processes", str(record.program.pid))
     seen = processes.table()
     found = {row.pid: row for row in processes.marked(seen, PARENT, span)}
     root = record.program.pid

@@ -11,10 +11,10 @@ import signal
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fanfold.members.agents.worker import Process
+from fanfold.work.machine import boot, pid_namespace
 
 if TYPE_CHECKING:
     import psutil
@@ -113,28 +113,26 @@ def _one(pid: int) -> list[psutil.Process]:
 # ── one process, known for certain ──
 
 
-@cache
-def boot() -> str:
-    """The machine's boot id, "" where it has none: a number and a start time have to do then.
-    Raises OSError, which is not remembered, when it cannot be read now."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return ""
-
-
 def identify(pid: int) -> Process | None:
     row = look(pid)
-    return None if row is None else Process(pid, row.started, boot())
+    return None if row is None else _known(row)
+
+
+def elsewhere(process: Process) -> bool:
+    """Its number is of another namespace of this machine, as of another container's: here it is
+    nobody's, or another's. Raises OSError when that cannot be told."""
+    here = process.namespace in (0, pid_namespace())
+    return not here and process.boot == boot()
 
 
 def life(process: Process) -> Life:
     """Whether it still runs. One that has ended but was not yet reaped does not. `unknown`: the
-    machine does not let us look, as without a free file handle."""
+    machine does not let us look, as without a free file handle or into another namespace."""
     try:
         if process.boot != boot():
             return "dead"
+        if elsewhere(process):
+            return "unknown"
         row = look(process.pid)
     except OSError:
         return "unknown"
@@ -180,7 +178,7 @@ def runs(row: ProcessRow) -> bool:
 
 
 def _known(row: ProcessRow) -> Process:
-    return Process(row.pid, row.started, boot())
+    return Process(row.pid, row.started, boot(), pid_namespace())
 
 
 # ── who belongs to whom ──

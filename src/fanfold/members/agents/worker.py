@@ -95,11 +95,13 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
 class Process(msgspec.Struct, frozen=True):
     """One process, known for certain: numbers are used again, a start time is not. `boot` is the
-    machine's boot id: after a restart none of this means anything."""
+    machine's boot id: after a restart none of this means anything. `namespace`: the one that its
+    number is of (`work/machine`); 0 in records of earlier versions, which do not say."""
 
     pid: int
     started: int
     boot: str
+    namespace: int = 0
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fanfold.errors import AlreadyRunning
+from fanfold.errors import AlreadyRunning, MemberError
 from fanfold.members.agents import hosting
 from fanfold.members.agents.agent import Agent
 from fanfold.members.agents.agent_files import AgentFolders
@@ -34,13 +34,16 @@ from fanfold.members.agents.worker import (
     TIMES,
     Exit,
     KillOrder,
+    Process,
     WorkerLimits,
     read_exit,
     read_host,
     read_order,
+    read_spec,
     write_durably,
 )
 from fanfold.testing.member import traits
+from fanfold.work.member import tell_nobody
 from tests.faces.disk import fill, make_room, small_disk
 from tests.handles import no_free_handle
 from tests.unit.members.agents.hosted import (
@@ -609,3 +612,80 @@ def test_files_that_cannot_be_read_now_do_not_make_a_worker_dead_or_never_begun(
         with pytest.raises(OSError, match="Too many open files"):
             find(host.place, SPAN)
     assert host.alive()
+
+
+# ── another container with the same folder ──
+
+
+def _agent(host: Host) -> Agent:
+    folders = AgentFolders(host.place.parent, place=host.place)
+    return Agent(traits("worker"), AgentFields(), Claude(), folders)
+
+
+def _elsewhere(process: Process) -> Process:
+    return msgspec.structs.replace(process, namespace=1)
+
+
+def test_a_worker_of_another_namespace_is_not_known_to_be_dead_and_nothing_is_signalled(
+    stage: Stage,
+) -> None:
+    """Its numbers are others' here. Taken for dead it would be paid twice."""
+    host = stage.start(sh("trap '' TERM; sleep 300"))
+    record = record_of(host)
+    try:
+        there = msgspec.structs.replace(
+            record, host=_elsewhere(record.host), program=_elsewhere(record.program), group=""
+        )
+        write_durably(host.place / HOST, there)
+        assert (host.alive(), host.out_of_sight()) == (True, True)
+        with pytest.raises(MemberError, match="another container") as refused:
+            asyncio.run(_agent(host).adopt(SPAN, str(stage.root), tell_nobody))
+        assert refused.value.lost
+        with pytest.raises(AlreadyRunning, match=r"another container.*remove .*host\.json"):
+            stage.start(sh("true"))
+        os.kill(record.host.pid, signal.SIGSTOP)  # nor does it take an order up
+        assert not asyncio.run(host.killed("killed", "by the test", seconds=0.05))
+        assert read_order(host.place) is not None
+        assert (runs(record.host.pid), runs(record.program.pid)) == (True, True)
+    finally:
+        write_durably(host.place / HOST, record)
+        os.kill(record.host.pid, signal.SIGCONT)
+
+
+_STARTED_THERE = """
+import asyncio, sys
+from pathlib import Path
+from tests.unit.members.agents.hosted import sh, Stage
+host = Stage(Path(sys.argv[1])).start(sh("sleep 300"))
+print("started", flush=True)
+sys.stdin.read()
+"""
+_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+def _can_have_namespaces() -> bool:
+    try:
+        return (
+            subprocess.run((*_NAMESPACE, "true"), capture_output=True, check=False).returncode == 0
+        )
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not _can_have_namespaces(), reason="no namespace of processes may be made")
+def test_a_worker_in_a_real_namespace_obeys_an_order_in_its_files(tmp_path: Path) -> None:
+    words = (*_NAMESPACE, sys.executable, "-c", _STARTED_THERE, str(tmp_path))
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as inside:
+        assert inside.stdout is not None
+        assert inside.stdout.readline() == b"started\n"
+        spec = read_spec(tmp_path / "place")
+        assert spec is not None
+        host = Host(tmp_path / "place", spec)
+        assert (host.alive(), host.out_of_sight()) == (True, True)
+        assert asyncio.run(host.ended()) is None
+        with pytest.raises(MemberError, match="another container"):
+            asyncio.run(_agent(host).adopt(spec.span, str(tmp_path), tell_nobody))
+        assert asyncio.run(host.killed("killed", "by the test", LONG))
+        assert (host.alive(), host.out_of_sight()) == (False, False)
+        assert how(read_exit(host.place))[1:] == ("killed", "by the test")
+        inside.kill()

@@ -28,6 +28,7 @@ from fanfold.members.agents.processes import (
     table,
 )
 from fanfold.members.agents.worker import Process
+from fanfold.work.machine import boot, pid_namespace
 from tests.handles import no_free_handle
 from tests.unit.members.agents.hosted import runs, until
 from tests.waiting import LONG
@@ -71,7 +72,7 @@ def test_we_are_in_the_table_ourselves() -> None:
     assert row == ProcessRow(
         os.getpid(), os.getppid(), os.getpgid(0), os.getsid(0), row.state, row.started, row.name
     )
-    assert identify(os.getpid()) == Process(os.getpid(), row.started, processes.boot())
+    assert identify(os.getpid()) == Process(os.getpid(), row.started, boot(), pid_namespace())
     assert look(2**22 + 1) is None
 
 
@@ -214,3 +215,37 @@ def test_a_boot_id_that_could_not_be_read_once_is_read_later(
     with no_free_handle():
         assert living(process)
     assert (processes.boot(), life(process)) == (process.boot, "alive")
+
+
+def test_a_number_of_another_namespace_is_neither_alive_nor_dead_and_is_not_signalled(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    """Two containers on one machine have the same boot id, and each a process of this number."""
+    there = msgspec.structs.replace(known(sleeper), namespace=1)
+    assert (life(there), living(there)) == ("unknown", True)
+    assert life(msgspec.structs.replace(there, pid=2**22 + 1)) == "unknown"
+    assert not send(there, signal.SIGKILL)
+    assert runs(sleeper.pid)
+
+
+def test_a_process_of_an_earlier_start_of_the_machine_is_dead_in_every_namespace() -> None:
+    assert life(Process(1, 1, "another boot", namespace=1)) == "dead"
+
+
+def test_a_record_of_an_earlier_version_names_no_namespace(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    now = known(sleeper)
+    old = msgspec.json.encode({"pid": now.pid, "started": now.started, "boot": now.boot})
+    assert life(msgspec.json.decode(old, type=Process)) == "alive"
+
+
+def test_the_end_of_a_process_of_another_namespace_is_not_seen_by_its_number() -> None:
+    async def main() -> bool:
+        there = Process(2**22 + 1, 1, boot(), namespace=1)
+        waiting = asyncio.ensure_future(gone(there, 0.001))
+        ended, _ = await asyncio.wait((waiting,), timeout=0.01)
+        waiting.cancel()
+        return bool(ended)
+
+    assert not asyncio.run(main())
