@@ -39,7 +39,7 @@ def pause(run: str, store: str, as_json: bool) -> None:
 def set_(run: str, changes: tuple[str, ...], store: str, as_json: bool) -> None:
     """Change a run while it runs: budget=TOTAL, concurrency=N, STEP.budget=TOTAL, STEP.concurrency=N,
     MEMBER.limits.rpm=N (or tpm, concurrency), MEMBER=on or off, WORKER.max_budget_usd=USD (from its
-    next start on). The changes also apply when the run is resumed."""
+    next start on), or `roster`, which is then read again. The changes also apply when the run is resumed."""
     for change in changes:
         parse_change(change)
     _order(run, store, "set", changes, as_json=as_json)
@@ -71,7 +71,7 @@ def skip(run: str, items: tuple[str, ...], store: str, as_json: bool) -> None:
 @store_option
 @json_option
 def tell(run: str, worker: str, text: str, store: str, as_json: bool) -> None:
-    """Give a worker a message. A claude at work gets it at once and reads it after its present step; any
+    """Give a worker a message. A claude at work gets it at once and reads it after its current step; any
     other worker gets it with its prompt when it is started next, such as by `fanfold relaunch`. The output
     says which."""
     value = msgspec.json.encode(WorkerMessage(worker, text)).decode()
@@ -137,7 +137,7 @@ def _text(order: OrderRecord, record: RunRecord) -> str:
     if order.what == "tell" and order.state != "refused":
         id = msgspec.json.decode(order.value, type=WorkerMessage).worker
         again = f"fanfold relaunch {record.name} {id} --continue"
-        said = order.said or f"it is told at its next start, such as: {again}"
+        said = order.said or f"it gets the message at its next start, such as by: {again}"
         return f"{record.name} ({record.id}): {id}: {said}"
     match order.state:
         case "done":
