@@ -113,7 +113,7 @@ def _tell(summary: dict[str, Any]) -> None:
     """A line for each part, and what to do when one is missing."""
     for part in ("engine", "weights"):
         found = summary[part]
-        where = found["path"] or ("installed" if found["ready"] else "not there, or not whole")
+        where = found["path"] or ("installed" if found["ready"] else "missing or incomplete")
         click.echo(f"{part}: {found['package']} {found['version']}: {where}")
     if summary["ready"]:
         click.echo("ready: a member of kind local can be used")

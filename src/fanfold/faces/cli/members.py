@@ -163,7 +163,7 @@ def list_members(roster: str | None, store: str, as_json: bool, check: bool, **a
     if asks:
         _ask(loaded, found, store, trouble, yes)
     if found == DEFAULT_ROSTER:
-        click.echo("there is no roster.yaml here: these are fanfold's own", err=True)
+        click.echo("there is no roster.yaml here: these members come with fanfold", err=True)
     return None
 
 
