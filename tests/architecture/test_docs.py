@@ -107,6 +107,32 @@ def test_every_command_and_option_is_documented() -> None:
     assert named - code_words() - {"", "--help"} == set()
 
 
+def subcommands() -> Iterator[tuple[str, click.Command]]:
+    """All commands, those below others too, with all the words that call them."""
+    for name, command in commands().items():
+        yield name, command
+        if name and isinstance(command, click.Group):
+            yield from ((f"{name} {below}", inner) for below, inner in command.commands.items())
+
+
+def test_every_option_says_what_it_does_and_names_its_value() -> None:
+    """click's own names for a value, such as INTEGER RANGE, tell a user nothing."""
+    stated = [
+        (name, param, param.make_metavar(click.Context(command)))
+        for name, command in subcommands()
+        for param in command.params
+        if isinstance(param, click.Option) and not param.hidden
+    ]
+    assert [f"{name} {param.opts[0]}" for name, param, _ in stated if not param.help] == []
+    assert {f"{name} {param.opts[0]}" for name, param, value in stated if "RANGE" in value} == set()
+
+
+def test_the_line_of_a_command_in_a_list_is_whole() -> None:
+    cut = [name for name, one in subcommands() if one.get_short_help_str(60).endswith("...")]
+    below = [name for name in cut if " " in name]  # `fanfold --help` has lines of its own
+    assert below == []
+
+
 # ── errors and fields ────────────────────────────────────────────────────────────────────────
 
 

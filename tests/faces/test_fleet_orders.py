@@ -112,7 +112,7 @@ def test_a_worker_continues_in_its_session_with_a_raised_cap_and_what_it_is_told
     team.launch()
     wait_until(lambda: team.status() == "flagged")
     assert "a.max_budget_usd=2, when" in team.ok("set", "team", "a.max_budget_usd=2").out
-    assert "is told at its next start" in team.ok("tell", "team", "a", "Mind the gap.").out
+    assert "gets the message at its next start" in team.ok("tell", "team", "a", "Mind the gap.").out
     team.ok("relaunch", "team", "a", "--continue", "--no-tmux")
     wait_until(lambda: team.status() == "complete")
     assert sent(team, "a") == f"{CONTINUE}\n\nMind the gap."
@@ -138,7 +138,10 @@ def test_a_worker_that_is_told_something_reads_it_while_it_works(team: Root) -> 
     wait_until(heard.exists)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not lives(pid))
-    assert "is told at its next start" in team.ok("tell", "team", "a", 'And "then"\nthis ✓').out
+    assert (
+        "gets the message at its next start"
+        in team.ok("tell", "team", "a", 'And "then"\nthis ✓').out
+    )
     team.ok("resume", "team", "--quiet")
     assert (heard.read_text(), later.read_text()) == ("Mind the gap.", 'And "then"\nthis ✓')
     assert team.states() == {"a": "DONE"}, "it was adopted, and has got each message once"
@@ -152,7 +155,7 @@ def test_one_that_is_waiting_or_takes_no_messages_is_told_at_its_next_start(team
     team.write({"a": team.waits("a"), "b": "I am b"}, b=["a"])
     team.launch()
     team.program("a")
-    assert "is told at its next start" in team.ok("tell", "team", "b", "Be brief.").out
+    assert "gets the message at its next start" in team.ok("tell", "team", "b", "Be brief.").out
     team.gate("a").touch()
     wait_until(lambda: team.status() == "complete")
     assert sent(team, "b").startswith("I am b") and sent(team, "b").endswith("\n\nBe brief.")

@@ -195,7 +195,7 @@ def test_a_message_reaches_a_claude_at_work_and_a_codex_at_its_next_start(
     """The model server answered when the message stood in the conversation, and not before."""
     found = seen["told"]
     assert "its program has the message" in found["said"]["claude"]
-    assert "told at its next start" in found["said"]["codex"]
+    assert "gets the message at its next start" in found["said"]["codex"]
     assert found["first"] == {"claude": "DONE", "codex": "KILLED"}, found
     assert found["states"] == dict.fromkeys(("claude", "codex"), "DONE"), found
     assert found["last"] == dict.fromkeys(("claude", "codex"), "I mind the gap.")

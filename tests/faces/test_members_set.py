@@ -113,7 +113,7 @@ def test_without_a_roster_the_packaged_one_counts(tmp_path: Path) -> None:
     assert shown.out.splitlines()[1].split() == [
         "extractive", "function", "local", "free", "16", "summaries,", "extraction", "ready",
     ]  # fmt: skip
-    assert shown.err == "there is no roster.yaml here: these are fanfold's own\n"
+    assert shown.err == "there is no roster.yaml here: these members come with fanfold\n"
     (tmp_path / "plan.yaml").write_text(PLAN)
     receipt = fanfold(tmp_path, "run", "plan.yaml", "--json", "--quiet").receipt
     assert (receipt["status"], receipt["cost_usd"]) == ("complete", 0.0)

@@ -77,7 +77,10 @@ def test_bad_orders_start_nothing(tmp_path: Path, quick_server: RunningServer) -
     assert last("pause", "talk").endswith("is over: complete")
     assert last("set", "talk", "colour=red").startswith("fanfold: 'colour=red' cannot be set;")
     assert "there is no item 'x'" in last("retry", "talk", "x")
-    assert "there is no worker 'x' in talk" in last("tell", "talk", "x", "hello")
+    for item in ("x", "i1"):  # no agent will ever work for it
+        said = last("tell", "talk", item, "hello")
+        assert f"there is no worker '{item}' in talk" in said
+        assert said.endswith("): no agent has worked in this run")
     assert not (folder / "elsewhere").exists()
     elsewhere = fanfold(folder, "pause", "talk", "--store", "elsewhere")
     assert elsewhere.code == 2 and not (folder / "elsewhere").exists()

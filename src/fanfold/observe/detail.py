@@ -45,7 +45,7 @@ MOST_ITEMS = 200
 MOST_PROCESSES = 8
 NOT_PASSED: tuple[State, ...] = tuple(state for state in STATES if state != "passed")
 LABEL = 12
-CONTINUE = "to continue"
+CONTINUE = "continue"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -181,11 +181,19 @@ def _member_columns(found: list[MemberAccount]) -> list[Column]:
 
 def _items(read: ReportQuestions, summary: RunSummary, width: int) -> list[str]:
     ended = read.endings(summary.run.no, NOT_PASSED, MOST_ITEMS)
-    lines = _section("items that did not pass", _item_columns(ended), width)
+    lines = _section(_items_title(ended), _item_columns(ended), width)
     whole = sum(getattr(summary.receipt, state) for state in NOT_PASSED)
     if whole > len(ended):
         lines.append(f"  … and {whole - len(ended):,} more")
     return lines
+
+
+def _items_title(ended: list[EndedItem]) -> str:
+    """A filter skips an item by its plan, so that is no failure, and the headline does not count it."""
+    skipped = [one.state == "skipped" for one in ended]
+    if all(skipped):
+        return "items that were skipped"
+    return "items that did not pass" + (", or were skipped" if any(skipped) else "")
 
 
 def _item_columns(ended: list[EndedItem]) -> list[Column]:

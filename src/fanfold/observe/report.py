@@ -188,7 +188,7 @@ def _steps(steps: tuple[StepAccount, ...]) -> list[str]:
          _time(s.seconds), usd(s.cost_usd, at_most=s.at_most)]
         for s in steps
     ]  # fmt: skip
-    titles = ["step", "calls", "input", "output", "calls under way", "cost"]
+    titles = ["step", "calls", "input tokens", "output tokens", "time with calls under way", "cost"]
     return table(titles, rows, right=5) if rows else []
 
 

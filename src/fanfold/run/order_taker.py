@@ -44,7 +44,7 @@ _message = msgspec.json.Decoder(WorkerMessage).decode
 _encode = msgspec.json.Encoder().encode
 Effect = Callable[[], None]
 HANDED = "its program has the message and reads it after the step that it is at"
-AT_NEXT_START = "it is told at its next start: its program takes no message now"
+AT_NEXT_START = "it gets the message at its next start: its program takes none while it works"
 
 
 def _nothing() -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from fanfold.journal.answers import AttemptRecord
 from fanfold.observe.amounts import clock_time, duration, local_time
@@ -20,6 +21,7 @@ from tests.unit.observe.runs import (
     contracts,
     crashed,
     looked_at,
+    number,
     out_of_money,
     ran,
     reviewed,
@@ -48,7 +50,7 @@ def test_a_flagged_run_tells_its_account_its_errors_and_how_to_go_on(tmp_path: P
         "in doubt    1 attempt, at most $0.0015 (counted as spent)",
         "paid twice  maybe 1 call, at most $0.0015",
         f"time        started {STARTED}, {duration(seconds)} active",
-        "to continue fanfold resume 01J",
+        "continue    fanfold resume 01J",
         "",
         "last errors",
         "  time      member  item          error",
@@ -84,6 +86,22 @@ def test_verbose_lists_steps_members_and_every_item_that_did_not_pass(tmp_path: 
     ]
 
 
+@pytest.mark.parametrize(
+    ("replies", "title"),
+    [(["", ""], "items that did not pass"), (["drop", "drop"], "items that were skipped"),
+     (["", "drop"], "items that did not pass, or were skipped")],
+)  # fmt: skip
+def test_items_that_a_filter_skipped_are_not_said_to_have_failed(
+    tmp_path: Path, replies: list[str], title: str
+) -> None:
+    rules = traits("rules", metered=False, price=None)
+    member = Scripted(lambda ask, n: Reply(replies[number(ask)]), rules)
+    ran(tmp_path / "s", "x", [member], contracts(2), revise=0, keep=lambda value: value != "drop")
+    with looked_at(tmp_path / "s") as (read, of):
+        lines = detail(read, of("x"), verbose=True).splitlines()
+    assert [line for line in lines if line.startswith("items that")] == [title]
+
+
 def test_many_items_are_cut_and_counted(tmp_path: Path) -> None:
     member = Scripted(lambda ask, n: Reply(""), traits("rules", metered=False, price=None))
     ran(tmp_path / "s", "bad", [member], contracts(230), revise=0)
@@ -106,7 +124,7 @@ def test_a_crashed_run_tells_what_is_in_doubt(tmp_path: Path) -> None:
         "tokens      2,400 input, 320 output",
         "in doubt    4 attempts, at most $0.0062 (counted as spent)",
         f"time        started {STARTED}, 2.0s active",
-        "to continue fanfold resume 01J --store 'my store'",
+        "continue    fanfold resume 01J --store 'my store'",
     ]
 
 
@@ -130,7 +148,7 @@ def test_long_texts_are_wrapped_but_never_the_command(tmp_path: Path) -> None:
         "run         too-dear", "            (01JXT21Q00ABCDEFGHJKMNPQR)",
         "status      paused: out of budget:", "            dollars of the run:",
     ]  # fmt: skip
-    command = next(line for line in lines if line.startswith("to continue"))
+    command = next(line for line in lines if line.startswith("continue "))
     assert command.endswith(" --store a/long/way/to/the/store --budget TOTAL")
 
 
@@ -140,7 +158,7 @@ def test_a_script_is_resumed_by_running_it_again(tmp_path: Path) -> None:
         now = of("too-dear")
         script = msgspec.structs.replace(now, run=msgspec.structs.replace(now.run, plan=b""))
         told = detail(read, script).splitlines()[-1]
-    assert told == "to continue run the script again"
+    assert told == "continue    run the script again"
 
 
 def test_the_item_of_a_shard_is_its_first_and_how_many_more() -> None:
@@ -218,4 +236,4 @@ def test_a_run_that_cannot_be_resumed_has_no_command(tmp_path: Path) -> None:
     ran(tmp_path / "s", "fine", [answering()], contracts(2))
     with looked_at(tmp_path / "s") as (read, of):
         assert json.loads(detail_json(read, of("fine")))["resume"] is None
-        assert "to continue" not in detail(read, of("fine"))
+        assert "fanfold resume" not in detail(read, of("fine"))

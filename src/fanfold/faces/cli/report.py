@@ -40,7 +40,7 @@ _ENDINGS: dict[str, Form] = {".md": "md", ".markdown": "md", ".html": "html", ".
 @click.option("--html", "as_html", is_flag=True, help="As one HTML file that needs nothing else.")
 @click.option("--output", "-o", metavar="FILE", help="Write it to a file; .html means --html.")
 def report(run: str, store: str, as_html: bool, output: str | None) -> None:
-    """A run's account, as Markdown or HTML: result, what the gate caught, receipt, cost and time,
+    """Print a run's report, as Markdown or HTML: result, what the gate caught, receipt, cost and time,
     tree; of a fleet its workers, their files and errors."""
     form: Form = "html" if as_html or (output and form_of(output) == "html") else "md"
     with looked_at(named(run, store)) as opened:
@@ -109,7 +109,7 @@ _LEAST = 60
 @json_option
 @click.option("--all", "everything", is_flag=True, help="Every attempt, not only the notable ones.")
 def tree(run: str, store: str, as_json: bool, everything: bool) -> None:
-    """A run, its steps and attempts, and the runs they started: member, tokens, cost, time, verdict.
+    """Show a run, its steps and attempts, and the runs they started: member, tokens, cost, time, verdict.
 
     The first line has the total; each dollar is in it once.
     """
@@ -128,7 +128,7 @@ def tree(run: str, store: str, as_json: bool, everything: bool) -> None:
 @store_option
 @json_option
 def show(run: str, item: str, store: str, as_json: bool) -> None:
-    """One item of a run: input, prompt as sent, reply, verdict, attempts with cost and why.
+    """Show one item of a run: input, prompt as sent, reply, verdict, attempts with cost and why.
 
     RUN is a run's id or name; ITEM is the item's id, as `status -v` has it.
     """

@@ -28,8 +28,8 @@ STOPPED = 3
 @click.command()
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8411, show_default=True,
-    help="Port on 127.0.0.1; 0: any free one.",
+    "--port", metavar="N", type=click.IntRange(0, 65535), default=8411, show_default=True,
+    help="Port on 127.0.0.1; 0: any free port.",
 )  # fmt: skip
 @click.option("--key", metavar="REF", help="env:NAME or file:PATH; a new key by default.")
 @click.option("--budget", metavar="USD", help="5, or usd=5,calls=900,tokens=…,seconds=….")
@@ -83,7 +83,11 @@ def serve(roster: str | None, key: str | None, budget: str | None, **given: Any)
 @click.command()
 @click.option("--http", is_flag=True, help="Streamable HTTP at 127.0.0.1 instead of stdio.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="For --http; 0: any free one."
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="For --http; 0, the default: any free port.",
 )
 @click.option(
     "--connections", type=click.IntRange(min=1), metavar="N",
@@ -103,7 +107,7 @@ def serve(roster: str | None, key: str | None, budget: str | None, **given: Any)
 @click.option(
     "--orders",
     is_flag=True,
-    help="It may pause, change and continue runs of the store, and raise budgets.",
+    help="Allow the agent to pause, change and continue runs of the store, and to raise budgets.",
 )
 @click.option(
     "--keys-from", metavar="SOCKET", hidden=True, help="Where `fanfold ask` hands keys over."

@@ -43,15 +43,27 @@ _WIDTH = 110
     "--what-if", "what_ifs", multiple=True, metavar="KIND=…",
     help="Try concurrency=8,16, budget=5, rpm=ada:60 or outage=ada:10m; may be repeated.",
 )  # fmt: skip
-@click.option("--runs", type=click.IntRange(3, 1000), help="Simulated runs; 5 to 20 by default.")
 @click.option(
-    "--seed", type=click.IntRange(0, 10**9), default=0, help="Seed of the random choices."
+    "--runs", metavar="N", type=click.IntRange(3, 1000), help="Simulated runs; 5 to 20 by default."
 )
 @click.option(
-    "--sample", type=click.IntRange(20), default=200, show_default=True,
-    help="Simulate so many items of a larger input.",
+    "--seed",
+    metavar="N",
+    type=click.IntRange(0, 10**9),
+    default=0,
+    help="Seed of the random choices.",
+)
+@click.option(
+    "--sample", metavar="N", type=click.IntRange(20), default=200, show_default=True,
+    help="Simulate N items of a larger input.",
 )  # fmt: skip
-@click.option("--picture", "file", type=click.Path(path_type=Path), help="Write a picture, as SVG.")
+@click.option(
+    "--picture",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write a picture, as SVG.",
+)
 @click.option("--budget", metavar="USD", help="Budget of the run: 5, or usd=5,calls=900.")
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")

@@ -22,13 +22,13 @@ FILES = ("SKILL.md", "FLEET.md")
 
 @click.group()
 def skill() -> None:
-    """What tells Claude Code and Codex when and how to use fanfold."""
+    """The skill that tells Claude Code and Codex when and how to use fanfold."""
 
 
 @skill.command()
 @click.argument("page", default=FILES[0], type=click.Choice(FILES), metavar="[PAGE]")
 def show(page: str) -> None:
-    """Print it, or another page of it: FLEET.md."""
+    """Print the skill, or its other page, FLEET.md."""
     click.echo(shipped(page), nl=False)
 
 
@@ -40,7 +40,7 @@ def show(page: str) -> None:
 @click.option("--project", is_flag=True, help="Into this folder instead of the home folder.")
 @click.option("--force", is_flag=True, help="Overwrite a file that was changed by hand.")
 def install(tools: tuple[str, ...], project: bool, force: bool) -> None:
-    """Put it where the tools look for skills. Doing it again brings it up to date."""
+    """Install or update the skill where the tools look for it."""
     top = Path() if project else home(os.environ)
     texts = {file: shipped(file) for file in FILES}
     places = [top / TOOLS[tool] / NAME for tool in tools or TOOLS]

@@ -58,7 +58,7 @@ def status(
     run: str | None, store: str, as_json: bool, watch: bool, verbose: bool, sort: Sort | None,
     tag: str | None,
 ) -> None:  # fmt: skip
-    """All runs of the store, or one; where there is no store, all that were launched.
+    """List all runs of the store, or show one. Without a store: all runs that were launched.
 
     RUN is a run's id or name, or a fleet's folder; the newest of a name wins.
     """

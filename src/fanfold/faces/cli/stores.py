@@ -20,8 +20,8 @@ def store() -> None:
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(source: str, target: str) -> None:
-    """All runs of one store into a new one, of either kind, with their replies and costs. The files of
-    agents and inputs that can be read only once come along. FROM stays as it is."""
+    """Copy all runs of a store into a new one. Either can be a folder or postgresql://…; replies, costs,
+    the files of agents and inputs that can be read only once are copied too. FROM stays as it is."""
     _show(run_sync(copying.copy(source, target)))
 
 
@@ -29,7 +29,7 @@ def copy(source: str, target: str) -> None:
 @click.argument("place", metavar="STORE")
 @click.pass_context
 def check(context: click.Context, place: str) -> None:
-    """Is everything in it what was recorded? Exit code 1 if not."""
+    """Check that a store is undamaged: exit code 0, else 1."""
     with opened(place) as archive:
         found = copying.check(archive)
     _show(found)

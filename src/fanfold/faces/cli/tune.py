@@ -33,8 +33,18 @@ _file = click.Path(path_type=Path)
 
 @click.command()
 @click.argument("source", metavar="PLAN|REPLIES.csv")
-@click.option("--target", type=click.FloatRange(0, 1), help="Share of the items to get right.")
-@click.option("--max-usd-per-1000", type=click.FloatRange(0), help="Spend at most this much.")
+@click.option(
+    "--target",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1),
+    help="Share of the items to get right.",
+)
+@click.option(
+    "--max-usd-per-1000",
+    metavar="USD",
+    type=click.FloatRange(0),
+    help="Spend at most this on 1,000 items.",
+)
 @click.option("--as-good-as", metavar="MEMBER", help="Be right as often as this member.")
 @click.option(
     "--truth", metavar="WHAT", help="What is right: labels.csv, item.FIELD, gate, or member:ID."
@@ -43,7 +53,12 @@ _file = click.Path(path_type=Path)
 @click.option("--step", metavar="NAME", help="The step to tune; the first that asks by default.")
 @click.option("--field", metavar="NAME", help="The field of replies that is compared.")
 @click.option(
-    "--sample", type=click.IntRange(80), default=400, show_default=True, help="Items to try on."
+    "--sample",
+    metavar="N",
+    type=click.IntRange(80),
+    default=400,
+    show_default=True,
+    help="Items to try on.",
 )
 @click.option("--prompts", metavar="FILE,…", help="Try these prompts in place of the step's own.")
 @click.option("--revise", metavar="N,…", help="Try these numbers of kick-backs.")
@@ -54,7 +69,7 @@ _file = click.Path(path_type=Path)
 @overriding
 @outside_option
 @store_option
-@click.option("--out", type=_file, help="Write the tuned plan, to run as it is.")
+@click.option("--out", metavar="FILE", type=_file, help="Write the tuned plan, to run as it is.")
 @click.option(
     "--watch",
     "against",
@@ -64,27 +79,44 @@ _file = click.Path(path_type=Path)
 @click.option(
     "--watch-rate",
     "rate",
+    metavar="SHARE",
     type=click.FloatRange(0, 1, min_open=True),
     help="Share of the items that is checked.",
 )
 @click.option(
     "--watch-usd",
     "usd",
+    metavar="USD",
     type=click.FloatRange(0, min_open=True),
     help="Spend at most this on the checks.",
 )
-@click.option("--on-drift", type=click.Choice(["warn", "pause"]), default="warn", show_default=True)
 @click.option(
-    "--learned", type=_file, help="Write which member gets which items, for `route: learned`."
+    "--on-drift",
+    type=click.Choice(["warn", "pause"]),
+    default="warn",
+    show_default=True,
+    help="What a run of the tuned plan does when too few checked answers are right.",
 )
-@click.option("--replies", "table", type=_file, help="Write the replies by member, as REPLIES.csv.")
-@click.option("--plot", "picture", type=_file, help="Write the frontier as SVG.")
+@click.option(
+    "--learned",
+    metavar="FILE",
+    type=_file,
+    help="Write which member gets which items, for `route: learned`.",
+)
+@click.option(
+    "--replies",
+    "table",
+    metavar="FILE",
+    type=_file,
+    help="Write the replies by member, as REPLIES.csv.",
+)
+@click.option("--plot", "picture", metavar="FILE", type=_file, help="Write the frontier as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def tune(source: str, **given: Any) -> int:
-    """Find the cheapest way to answers that are good enough. Of a PLAN whose items have labels
-    (--truth), members are asked about a sample, each content once; REPLIES.csv has a row for each item
-    and member: item, member, answer, truth (or right), usd, seconds, and asks nobody. Half of the
-    items chooses, the other half reports."""
+    """Find the cheapest way to answers that are good enough. For a PLAN whose items have labels
+    (--truth), members are asked about a sample, each content once. REPLIES.csv has recorded replies, a
+    row for each item and member (item, member, answer, truth or right, usd, seconds), and nobody is
+    asked. Half of the items chooses, the other half reports."""
     goal = _goal(given)
     files = {name: given.pop(name) for name in ("table", "picture", "out", "learned")}
     as_json = given.pop("as_json")

@@ -25,10 +25,18 @@ ui_option = click.option("--ui", "with_page", is_flag=True, help="Show it in the
 @click.command()
 @store_option
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="0, the default: any free port."
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port; 0, the default: any free one.",
 )
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Any other address needs --token-file."
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; another one needs --token-file.",
 )
 @click.option(
     "--token-file", metavar="FILE", help="File with the token of the link; a new token by default."

@@ -109,16 +109,18 @@ START = 1.0  # seconds between looks for a worker that has not started
 @click.argument("run", metavar="RUN")
 @click.argument("worker", metavar="WORKER")
 @store_option
-@click.option("--lines", type=click.IntRange(0), default=30, help="The last N events of it.")
+@click.option(
+    "--lines", metavar="N", type=click.IntRange(0), default=30, help="Only the last N events."
+)
 @click.option("--follow", "-f", is_flag=True, help="Continue until it has ended.")
-@click.option("--raw", is_flag=True, help="The lines of its log as they are.")
+@click.option("--raw", is_flag=True, help="The lines of its log, unchanged.")
 def view(run: str, worker: str, store: str, lines: int, follow: bool, raw: bool) -> None:
-    """What one worker says and does. WORKER is its id, or #N for attempt number N."""
+    """Show what one worker says and does. WORKER is its id, or #N for attempt number N."""
     located = named(run, store)
     with until_interrupted():
         files = _awaited(located, worker) if follow else _found(located, worker)[0]
         if files is None:
-            click.echo(f"{worker} has not started yet")
+            click.echo(_without_log(located, worker))
             return
         stream = WorkerStream(files)
         _show(stream, raw, lines=lines, over=files.over)
@@ -156,6 +158,16 @@ def _found(located: LocatedRun, worker: str) -> tuple[WorkerFiles | None, bool]:
         return files, snapshot.alive
 
 
+def _without_log(located: LocatedRun, worker: str) -> str:
+    """Why there is nothing to show. A worker that was no agent, as in a rehearsal, leaves no log."""
+    with looked_at(located) as opened:
+        ended = opened.snapshot().ended().get(worker)
+        name = opened.record.name
+    if ended is None:
+        return f"{worker} has not started yet"
+    return f"{worker} ended {ended.state} and left no log; see: fanfold show {name} {worker}"
+
+
 def _awaited(located: LocatedRun, worker: str) -> WorkerFiles | None:
     """Wait until it has started, as long as somebody is there who could start it."""
     announced = False
@@ -187,14 +199,16 @@ REOPEN = 4  # looks at the logs between two looks at the journal
 @click.option("--agent", metavar="ID", help="Only this worker's.")
 @click.option("--type", "kind", metavar="T", help="Only these: a kind (tool) or an event (result).")
 @click.option("--follow", "-f", is_flag=True, help="Continue until all have ended.")
-@click.option("--lines", type=click.IntRange(0), default=50, help="Begin with the last N events.")
+@click.option(
+    "--lines", metavar="N", type=click.IntRange(0), default=50, help="Begin with the last N events."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object in each line.")
 def feed(
     run: str, store: str, agent: str | None, kind: str | None, follow: bool, lines: int,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """What happens across the workers of a run, in the order of true times: what they say and do,
-    and when their attempts started, ended or were stopped."""
+    """Show what the workers of a run say and do, in the order in which it happened, and when their
+    attempts started, ended or were stopped."""
     located = named(run, store)
     stream = RunFeed(FeedFilter(agent, kind))
     with until_interrupted():

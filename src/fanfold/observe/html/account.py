@@ -238,7 +238,7 @@ def steps_html(steps: list[StepAccount]) -> str:
     columns = [
         HtmlColumn("step", "head"), HtmlColumn("calls", "num"), HtmlColumn("reused", "num"),
         HtmlColumn("input tokens", "num"), HtmlColumn("output tokens", "num"),
-        HtmlColumn("calls under way", "num"), HtmlColumn("cost", "num"),
+        HtmlColumn("time with calls under way", "num"), HtmlColumn("cost", "num"),
     ]  # fmt: skip
     rows = [
         (s.label, f"{s.calls:,}", f"{s.reused:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
