@@ -116,13 +116,16 @@ CASES: list[tuple[str, Spoil, str]] = [
      "roster.yaml:10: `key` must be env:NAME, file:PATH or none, never the key itself; "
      "put the key into a variable and write env: and its name"),
     (RUN, in_member("tier: paid"),
-     "member m is paid; allow it with --allow-paid or settings.allow_paid"),
+     "roster.yaml:10: member m is paid; allow it with --allow-paid or settings.allow_paid"),
     (RUN, change("roster.yaml", "    price: {input: 1000, output: 1000}\n", ""),
-     "member m has no known price, so it cannot run under a dollar budget; "
+     "roster.yaml:2: member m has no known price, so it cannot run under a dollar budget; "
      "give it a `price`, or `tier: local` if its model runs on this machine"),
     (RUN, roster("{id: m, kind: command, cmd: [cat]}"),
-     "member m has no known price, so it cannot run under a dollar budget; "
+     "roster.yaml:2: member m has no known price, so it cannot run under a dollar budget; "
      "give it a `price`, such as `price: {call: 0}` for one that is free"),
+    (RUN, roster("{id: m, kind: command, cmd: [no-such-program]}"),
+     "roster.yaml:2: member `m`: there is no program `no-such-program`; "
+     "install it, or correct its name"),
     (RUN, roster("{id: m, kind: function, target: 'nowhere:f'}"),
      "roster.yaml:2: cannot import `nowhere` for target `nowhere:f`: "
      "no module named `nowhere` here or installed"),
@@ -282,7 +285,7 @@ RESUMES: list[tuple[str, Spoil, str]] = [
                                 "it is the new total, so give more than that"),
     ("--budget nan", nothing, "--budget: `usd` must be a finite number, not the number nan"),
     ("", in_member("tier: paid"),
-     "member m is paid; allow it with --allow-paid or settings.allow_paid"),
+     "roster.yaml:10: member m is paid; allow it with --allow-paid or settings.allow_paid"),
 ]  # fmt: skip
 
 
