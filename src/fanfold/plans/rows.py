@@ -23,7 +23,7 @@ from fanfold.plans.header import InputKind
 from fanfold.work.arguments import public
 from fanfold.work.document import read_text, why_unreadable
 from fanfold.work.media_files import describe
-from fanfold.work.nesting import TooDeep, decode_json
+from fanfold.work.nesting import HalfSurrogate, TooDeep, decode_json, half_surrogate
 
 Row: TypeAlias = tuple[int, Any]
 Walk: TypeAlias = Callable[[Path], Iterator[Row]]
@@ -109,9 +109,8 @@ def _elements(path: Path) -> Iterator[Row]:
         what = "must be a JSON array; for one object per line use `jsonl`"
         raise BadInput(what, file=str(path), line=1) from None
     except (ValueError, RecursionError) as error:
-        error = TooDeep() if isinstance(error, RecursionError) else error
-        at = _AT_BYTE.search(str(error))
-        line = whole.count(b"\n", 0, int(at[1]) if at else len(whole)) + 1
+        error = TooDeep() if isinstance(error, RecursionError) else half_surrogate(whole) or error
+        line = whole.count(b"\n", 0, _position(error, whole)) + 1
         raise _broken(error, path, line) from None
     line, seen = 1, 0
     for raw in found:
@@ -119,6 +118,13 @@ def _elements(path: Path) -> Iterator[Row]:
         line += whole.count(b"\n", seen, start)
         seen = start
         yield line, raw
+
+
+def _position(error: Exception, whole: bytes) -> int:
+    if isinstance(error, HalfSurrogate):
+        return error.position
+    at = _AT_BYTE.search(str(error))
+    return int(at[1]) if at else len(whole)
 
 
 def _csv_rows(path: Path, delimiter: str = ",") -> Iterator[Row]:

@@ -241,8 +241,12 @@ ROSTERS = [
      "p.yaml:5: duplicate member `m`, first in line 2"),
 ]  # fmt: skip
 
+HALF = "is half of a surrogate pair, no character; write both halves, or leave it out"
 INPUTS: list[tuple[str, str | bytes, str]] = [
     ("jsonl: d.x", '{"id": 1}\n{"id": \n', "d.x:2: broken JSON: input data was truncated"),
+    ("jsonl: d.x", '{"id": 1}\n{"t": "\\ud800"}\n', f"d.x:2: broken JSON: \\ud800 {HALF}"),
+    ("jsonl: d.x", '{"id": 1}\n{"t": "\\udc00 x"}\n', f"d.x:2: broken JSON: \\udc00 {HALF}"),
+    ("json: d.x", '[1,\n"\\\\ud800 \\ud800",\n3]', f"d.x:2: broken JSON: \\ud800 {HALF}"),
     ("jsonl: d.x", "{}\n\n{'a': 1}\n", "d.x:3: broken JSON: object keys must be strings"),
     ("jsonl: d.x", b'{}\n{"a": "\xff"}\n', "d.x:2: is not UTF-8 text; save it as UTF-8"),
     ("jsonl: d.x, id: name", '{"name": "a"}\n{"nam": "b"}\n',
