@@ -66,6 +66,10 @@ CASES: list[tuple[str, Spoil, str]] = [
      'plan.yaml:9: not a valid JSON Schema: `type`: "objekt" is not valid under any of the '
      "schemas listed in the 'anyOf' keyword"),
     (RUN, in_map("schema_file: none.json"), "plan.yaml:9: `schema_file` none.json: no such file"),
+    (RUN, add("plan.yaml", "  - reduce: {kind: collect, fan_in: 1}\n"),
+     "plan.yaml:10: `fan_in` must be 2 or more, not 1"),
+    (f"{RUN} --name a\udcff", nothing,
+     "a word of the command line, 'a\\udcff', is not UTF-8 text; type it in UTF-8, or rename the file"),
     (RUN, in_map("keep: replay.ok"),
      "plan.yaml:9: template: `replay` is not defined: did you mean `reply`?"),
     (RUN, in_map("keep: reply.ok +"),

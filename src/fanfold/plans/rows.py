@@ -146,7 +146,18 @@ def _csv_rows(path: Path, delimiter: str = ",") -> Iterator[Row]:
             problem = "a double quote in this row is never closed" if open_quote else str(error)
             raise BadInput(f"broken CSV: {problem}", file=str(path), line=line) from None
         except UnicodeDecodeError:
-            raise BadInput(NOT_UTF8, file=str(path)) from None
+            raise BadInput(NOT_UTF8, file=str(path), line=_foreign_line(path)) from None
+
+
+def _foreign_line(path: Path) -> int | None:
+    """The first line that is not UTF-8: what is decoded in blocks cannot tell."""
+    with _open(path) as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return None
 
 
 def _tsv_rows(path: Path) -> Iterator[Row]:

@@ -275,7 +275,7 @@ INPUTS: list[tuple[str, str | bytes, str]] = [
     *((f"{kind}: d.x", "id,b\n1,2\n".encode("utf-16"), "d.x:1: is not UTF-8 text; save it as UTF-8")
       for kind in ("csv", "jsonl", "json", "lines")),
     ("csv: d.x", 'id,b\n1,"2\n3,4\n', "d.x:2: broken CSV: a double quote in this row is never closed"),
-    ("csv: d.x", b"id\n\xff\n", "d.x: is not UTF-8 text; save it as UTF-8"),
+    ("csv: d.x", b"id\n\xff\n", "d.x:2: is not UTF-8 text; save it as UTF-8"),
     ("lines: d.x", b"ok\n\xff\n", "d.x:2: is not UTF-8 text; save it as UTF-8"),
     ("files: '*.x'", b"\xff", "d.x:1: is not UTF-8 text; save it as UTF-8"),
     ("jsonl: none.x", "", "p.yaml:1: input `none.x`: no such file"),
