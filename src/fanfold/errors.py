@@ -66,6 +66,11 @@ class RunStopped(FanfoldError):
     """
 
 
+class ReduceFailed(FanfoldError):
+    """A function of the parts made no result of them, or raised. Their replies are on record: a script
+    that ends with this pauses its run, and asks for none of them again."""
+
+
 # ── what can go wrong with a member: a small closed set ──────────────────────────────────────
 
 

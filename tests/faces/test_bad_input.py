@@ -66,6 +66,10 @@ CASES: list[tuple[str, Spoil, str]] = [
      'plan.yaml:9: not a valid JSON Schema: `type`: "objekt" is not valid under any of the '
      "schemas listed in the 'anyOf' keyword"),
     (RUN, in_map("schema_file: none.json"), "plan.yaml:9: `schema_file` none.json: no such file"),
+    (RUN, add("plan.yaml", "  - reduce: {kind: collect, fan_in: 1}\n"),
+     "plan.yaml:10: `fan_in` must be 2 or more, not 1"),
+    (f"{RUN} --name a\udcff", nothing,
+     "a word of the command line, 'a\\udcff', is not UTF-8 text; type it in UTF-8, or rename the file"),
     (RUN, in_map("keep: replay.ok"),
      "plan.yaml:9: template: `replay` is not defined: did you mean `reply`?"),
     (RUN, in_map("keep: reply.ok +"),
@@ -116,13 +120,16 @@ CASES: list[tuple[str, Spoil, str]] = [
      "roster.yaml:10: `key` must be env:NAME, file:PATH or none, never the key itself; "
      "put the key into a variable and write env: and its name"),
     (RUN, in_member("tier: paid"),
-     "member m is paid; allow it with --allow-paid or settings.allow_paid"),
+     "roster.yaml:10: member m is paid; allow it with --allow-paid or settings.allow_paid"),
     (RUN, change("roster.yaml", "    price: {input: 1000, output: 1000}\n", ""),
-     "member m has no known price, so it cannot run under a dollar budget; "
+     "roster.yaml:2: member m has no known price, so it cannot run under a dollar budget; "
      "give it a `price`, or `tier: local` if its model runs on this machine"),
     (RUN, roster("{id: m, kind: command, cmd: [cat]}"),
-     "member m has no known price, so it cannot run under a dollar budget; "
+     "roster.yaml:2: member m has no known price, so it cannot run under a dollar budget; "
      "give it a `price`, such as `price: {call: 0}` for one that is free"),
+    (RUN, roster("{id: m, kind: command, cmd: [no-such-program]}"),
+     "roster.yaml:2: member `m`: there is no program `no-such-program`; "
+     "install it, or correct its name"),
     (RUN, roster("{id: m, kind: function, target: 'nowhere:f'}"),
      "roster.yaml:2: cannot import `nowhere` for target `nowhere:f`: "
      "no module named `nowhere` here or installed"),
@@ -282,7 +289,7 @@ RESUMES: list[tuple[str, Spoil, str]] = [
                                 "it is the new total, so give more than that"),
     ("--budget nan", nothing, "--budget: `usd` must be a finite number, not the number nan"),
     ("", in_member("tier: paid"),
-     "member m is paid; allow it with --allow-paid or settings.allow_paid"),
+     "roster.yaml:10: member m is paid; allow it with --allow-paid or settings.allow_paid"),
 ]  # fmt: skip
 
 

@@ -326,8 +326,10 @@ def test_members_shows_the_menu(tmp_path: Path) -> None:
         "far": f"{roster}:10: member `far`: the variable ANTHROPIC_API_KEY is not set; "
                "export it, or change `key`",
         "gone": "127.0.0.1:1 cannot be reached",
-        "prog": "no-such-program: no such program",
-        "agent": "no-such-codex: no such program",
+        "prog": f"{roster}:12: member `prog`: there is no program `no-such-program`; "
+                "install it, or correct its name",
+        "agent": f"{roster}:13: member `agent`: there is no program `no-such-codex`; "
+                 "install it, or correct its name",
     }  # fmt: skip
 
 

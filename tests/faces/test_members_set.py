@@ -210,7 +210,8 @@ def test_a_paid_member_needs_both_switches(
     if code:
         assert runs(folder) == []
     if who == "member: m" and code and "false" not in enabled:
-        assert ended.err == f"fanfold: {NOT_ALLOWED}\n"
+        line = 1 + roster.read_text().splitlines().index("    tier: paid")
+        assert ended.err == f"fanfold: {roster}:{line}: {NOT_ALLOWED}\n"
 
 
 # ── members add ──────────────────────────────────────────────────────────────────────────────

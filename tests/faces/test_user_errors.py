@@ -51,7 +51,7 @@ WRONG = {
     "reduce": (
         "",
         "{kind: python, target: 'rules:fold'}",
-        "reduce raised ValueError: no total (rules.py:11)",
+        "reduce: `fold` raised ValueError: no total (rules.py:11)",
     ),
 }
 
@@ -83,6 +83,46 @@ def test_debug_shows_each_mistake_once_with_its_traceback(tmp_path: Path, case: 
     assert ended.err.count("Traceback (most recent call last)") == 1
     line = said.rpartition(":")[2].rstrip(")")
     assert f'rules.py", line {line}, in ' in ended.err
+
+
+def test_a_plan_that_sorts_by_a_field_that_no_reply_has_is_flagged(tmp_path: Path) -> None:
+    write(tmp_path, "reduce")
+    plan = PLAN.format(more="", reduce="{kind: sort, by: prise}")
+    (tmp_path / "plan.yaml").write_text(plan)
+    (tmp_path / "rules.py").write_text("def fine(item):\n    return {'price': 1}\n")
+    ended = fanfold(tmp_path, "run", "plan.yaml", "--quiet")
+    said = "flagged: reduce: no reply has the field `prise`: did you mean `price`?"
+    assert (ended.code, ended.err) == (1, "") and said in ended.out
+
+
+@pytest.mark.parametrize("fan_in", [None, 2])
+def test_a_reducer_of_a_script_that_raises_pauses_the_run_and_nobody_is_asked_again(
+    tmp_path: Path, fan_in: int | None
+) -> None:
+    asked: list[str] = []
+
+    def answer(text: str) -> str:
+        asked.append(text)
+        return text
+
+    def broken(parts: object) -> float:
+        return 1 / 0
+
+    async def main(reduce: Any) -> ff.Folded:
+        members = [ff.function(answer)]
+        async with ff.open_run("script", members=members, store=tmp_path / "store") as run:
+            return await ff.map_reduce(run, ["a", "b", "c"], reduce=reduce, fan_in=fan_in)
+
+    with pytest.raises(ff.RunStopped) as error:
+        ff.run_sync(main(broken))
+    assert str(error.value) == (
+        f"paused: reduce: `broken` raised ZeroDivisionError: division by zero{place(broken)}; the replies"
+        " are kept: correct it and run the script again, which asks for none of them again"
+    )
+    assert sorted(asked) == ["a", "b", "c"]
+    assert fanfold(tmp_path, "status", "script", "--store", "store").out.split()[4] == "paused:"
+    folded = ff.run_sync(main(ff.concat(",")))
+    assert (folded.value, len(asked)) == ("a,b,c", 3)
 
 
 def test_a_filter_in_a_script_names_its_line_too(tmp_path: Path) -> None:

@@ -23,13 +23,14 @@ from fanfold.members.kinds import (
     Carrying,
     MemberFields,
     Texts,
+    Unready,
     Version,
     check_variables,
     file_patterns,
     read_patterns,
 )
 from fanfold.members.output import Parse, read_output
-from fanfold.members.process import ProgramEnd, run_program
+from fanfold.members.process import ProgramEnd, run_program, why_not_startable
 from fanfold.members.work_folder import with_outputs, without_outputs, working_folder
 from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Usage
@@ -116,10 +117,9 @@ class CommandFields(_CommandOptions, frozen=True, tag="command"):
         )  # fmt: skip
         return msgspec.structs.replace(self, cmd=(*self.cmd, *filled))
 
-    async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
-        found = await super().trouble(traits, context)
-        missing = shutil.which(self.cmd[0]) is None
-        return found or (f"{self.cmd[0]}: no such program" if missing else None)
+    def without_program(self, folder: Path) -> Unready | None:
+        why = why_not_startable(self.cmd[0], folder)
+        return Unready("cmd", why) if why else None
 
 
 def check_command(words: Sequence[str]) -> None:
@@ -183,7 +183,7 @@ class CommandMember:
         return self._traits
 
     async def open(self) -> None:
-        """Looks the program up once, not for every launch. A missing one shows at the first ask."""
+        """Looks the program up once, not for every launch."""
         self._env = {k: v for k, v in os.environ.items() if k not in self._hidden}
         if os.sep not in self._cmd[0]:
             self._cmd[0] = shutil.which(self._cmd[0]) or self._cmd[0]

@@ -172,6 +172,13 @@ class BuildContext(NamedTuple):
         return self.lines.get(field, self.lines.get("id"))
 
 
+class Unready(NamedTuple):
+    """What keeps a member from being used, and which of its fields says otherwise."""
+
+    field: str
+    why: str
+
+
 class MemberFields(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
 ):
@@ -294,6 +301,10 @@ class MemberFields(
         """The same with our MCP tools. `mcp_json` is a server's configuration as JSON,
         `mcp_command` the program that starts it."""
         return self
+
+    def without_program(self, folder: Path) -> Unready | None:
+        """The program that it is, or starts, is not there. `folder`: the plan's. Nothing is run."""
+        return None
 
     async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
         """What keeps it from being used, found without asking anything that costs. FanfoldError

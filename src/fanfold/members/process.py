@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -26,6 +27,20 @@ class ProgramEnd(NamedTuple):
     out: bytes
     err: bytes
     full: bool = False
+
+
+def why_not_startable(program: str, folder: Path, path: str | None = None) -> str:
+    """Why this program cannot be started in `folder`, in a few words; "" where nothing is in the way.
+    Nothing is run. `path`: what counts for PATH."""
+    if os.sep not in program:
+        found = shutil.which(program, path=path)
+        return "" if found else f"there is no program `{program}`; install it, or correct its name"
+    file = folder / program
+    if not file.is_file():
+        where = "" if Path(program).is_absolute() else f" in {folder}"
+        return f"there is no program `{program}`{where}; correct its path"
+    executable = os.access(file, os.X_OK)
+    return "" if executable else f"`{program}` is not executable; run: chmod +x {file}"
 
 
 async def run_program(

@@ -4,7 +4,7 @@ name), and the builder of each member when it is needed."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -16,7 +16,7 @@ from msgspec import Meta
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.members.entry import MemberEntry, read_entry
 from fanfold.members.keys import refuse_pasted_keys, value_of
-from fanfold.members.kinds import KINDS, BuildContext, record_of
+from fanfold.members.kinds import KINDS, BuildContext, MemberFields, Unready, record_of
 from fanfold.members.roster_file import DEFAULT_ROSTER as DEFAULT_ROSTER
 from fanfold.members.roster_file import find_roster as find_roster
 from fanfold.members.tangle import read_tangle_entry
@@ -25,8 +25,6 @@ from fanfold.work.document import Node, read
 from fanfold.work.member import Member
 from fanfold.work.nearest import remedy
 from fanfold.work.reader import Count, Misfit, NonNegative, Text, read_record, schema_of
-
-"""Fetches a key at the last moment; None when the member needs none."""
 
 
 class RosterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,6 +88,10 @@ class Roster(msgspec.Struct, frozen=True):
             raise BadInput(f"there is no member `{id}`: {known}", file=self.file)
         return found
 
+    def bad(self, id: str, what: str, field: str = "id") -> BadInput:
+        """What is wrong with a member, with the line of the field, or else of the member."""
+        return BadInput(what, file=self.file, line=self.entry(id).line(field))
+
     @property
     def hidden(self) -> frozenset[str]:
         """The variables that hold keys; commands do not get to see them."""
@@ -107,7 +109,7 @@ class Roster(msgspec.Struct, frozen=True):
         otherwise what is in the way, in a few words."""
         entry = self.entry(entry_id)
         try:
-            self.check_keys([entry_id])
+            self.check_ready(entry_id, folder=folder)
             return await entry.fields.trouble(entry.traits, self._context(entry, folder))
         except FanfoldError as error:
             return str(error)
@@ -115,20 +117,24 @@ class Roster(msgspec.Struct, frozen=True):
     def _context(self, entry: MemberEntry, folder: str | Path) -> BuildContext:
         return BuildContext(Path(folder), self.folder, self.hidden, self.file, entry.lines)
 
-    def check_keys(self, ids: Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
-        """Before a run: every key that will be needed can be found. BadInput for the first not."""
-        for id in ids:
-            entry = self.entry(id)
-            reference = entry.fields.key_reference
-            if entry.traits.at or reference == "none" or value_of(reference, self.folder, environ):
-                continue
-            name = reference.removeprefix("env:")
-            why = (
-                "its key file is missing, empty or not readable"
-                if name == reference
-                else f"the variable {name} is not set; export it, or change `key`"
-            )
-            raise BadInput(f"member `{id}`: {why}", file=self.file, line=entry.line("key"))
+    def check_ready(self, id: str, *, folder: str | Path) -> None:
+        """The key and the program that it needs are there; of one that is asked elsewhere, they are
+        there. BadInput, with the line."""
+        entry = self.entry(id)
+        if entry.traits.at:
+            return
+        missing = self._without_key(entry.fields) or entry.fields.without_program(Path(folder))
+        if missing is not None:
+            raise self.bad(id, f"member `{id}`: {missing.why}", missing.field)
+
+    def _without_key(self, fields: MemberFields) -> Unready | None:
+        reference = fields.key_reference
+        if reference == "none" or value_of(reference, self.folder, os.environ):
+            return None
+        name = reference.removeprefix("env:")
+        if name == reference:
+            return Unready("key", "its key file is missing, empty or not readable")
+        return Unready("key", f"the variable {name} is not set; export it, or change `key`")
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────

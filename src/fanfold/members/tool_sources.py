@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import UNSET
 
 from fanfold.errors import BadInput
+from fanfold.members.process import why_not_startable
 from fanfold.members.tools import ANYTHING, ToolMember, command_tool, function_tool, stated_command
 from fanfold.work.ask import Tool
 from fanfold.work.tool import StatedTool
@@ -41,10 +40,8 @@ def look_at_tool(stated: StatedTool) -> None:
         raise stated.bad("tools of MCP servers need the extra `mcp`: pip install 'fanfold[mcp]'")
     if words is UNSET or isinstance(words, str):
         return
-    program = words[0]
-    found = Path(stated.folder, program).exists() if os.sep in program else shutil.which(program)
-    if not found:
-        raise stated.bad(f"tool {stated.shown}: there is no program `{program}`")
+    if why := why_not_startable(words[0], Path(stated.folder)):
+        raise stated.bad(f"tool {stated.shown}: {why}")
 
 
 def unopened(stated: StatedTool) -> tuple[Tool, ...]:

@@ -356,7 +356,7 @@ class RosterMembers(ListedMembers):
         self._home = folder if file is None else Path(file).absolute().parent
 
     def build(self, id: str) -> Member:
-        self.roster.check_keys([id])
+        self.roster.check_ready(id, folder=self.folder)
         function = self.roster.entry(id).traits.kind == "function"
         return self.roster.build(id, folder=self._home if function else self.folder)
 

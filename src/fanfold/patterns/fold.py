@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from fanfold.errors import BadInput, FanfoldError
+from fanfold.errors import BadInput
+from fanfold.patterns.ordering import RankedRecord, ordered
 from fanfold.patterns.piecewise import (
     UNIT,
     Piecewise,
@@ -21,6 +22,7 @@ from fanfold.patterns.piecewise import (
     chained,
     different,
     in_units,
+    misfit,
     piecewise,
     values,
 )
@@ -33,8 +35,6 @@ from fanfold.work.outcome import Part
 from fanfold.work.task import Reducer
 from fanfold.work.vote import ballot as _ballot
 from fanfold.work.vote import label as _label
-
-_SEVERITY = {"low": 0, "medium": 1, "high": 2, "critical": 3}
 
 
 @public
@@ -110,7 +110,7 @@ def count(by: str | None = None) -> Reducer:
         counts: dict[str, int] = {}
         for part, leaf in _found(parts, path):
             if isinstance(leaf, (dict, list)):
-                raise _misfit(part.id, f"`{by}` is no plain value", leaf)
+                raise misfit(part.id, f"`{by}` is no plain value", leaf)
             label = as_text(leaf)
             counts[label] = counts.get(label, 0) + 1
         return counts
@@ -141,7 +141,7 @@ def merge() -> Reducer:
         whole: Any = None
         for part in parts:
             if not isinstance(part.value, (dict, list)):
-                raise _misfit(part.id, "only objects and lists can be merged", part.value)
+                raise misfit(part.id, "only objects and lists can be merged", part.value)
             whole = _merged(whole, part.value, part.id, "the value")
         return {} if whole is None else whole
 
@@ -154,21 +154,18 @@ def sort_by(field: str, descending: bool = False) -> Reducer:
 
     Replies that are lists of records are opened (with `findings.severity`, the list `findings` of
     each reply), and each record carries its item's id as `item` unless it has such a field. The
-    words low, medium, high, critical go by rank, numbers by size. Without the field: last.
+    words low, medium, high, critical go by rank, numbers by size. Without the field: last; if none has
+    it, FanfoldError.
     """
     if not isinstance(descending, bool):
         raise BadInput(f"`descending` must be true or false, not {described(descending)}")
-    path = path_of(field)
 
-    def gather(parts: Iterable[Part]) -> list[Any]:
-        return [(_rank(key), record) for record, key in _records(parts, path)]
+    def order(ranked: list[RankedRecord]) -> list[RankedRecord]:
+        known = [one for one in ranked if one[0]]
+        known.sort(key=lambda one: one[0], reverse=descending)
+        return known + [one for one in ranked if not one[0]]
 
-    def close(ranked: list[Any]) -> list[Any]:
-        known = [one for one in ranked if one[0] is not None]
-        known.sort(key=lambda one: one[0] or (), reverse=descending)
-        return [record for _, record in known] + [rec for rank, rec in ranked if rank is None]
-
-    return Piecewise(gather, chained, close)
+    return ordered(field, lambda ranked: ranked, order)
 
 
 @public
@@ -179,16 +176,11 @@ def top(n: int, by: str) -> Reducer:
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise BadInput(f"`top` needs a whole number of records from 1 on, not {n!r}")
-    path = path_of(by)
 
-    def highest(ranked: Iterable[Any]) -> list[Any]:
+    def highest(ranked: Iterable[RankedRecord]) -> list[RankedRecord]:
         return nlargest(n, ranked, key=lambda one: one[0])
 
-    return Piecewise(
-        lambda parts: highest((_rank(key) or (), rec) for rec, key in _records(parts, path)),
-        lambda parts: highest(chained(parts)),
-        lambda ranked: [record for _, record in ranked],
-    )
+    return ordered(by, highest, list)
 
 
 @public
@@ -248,17 +240,12 @@ def _elected(poll: tuple[dict[str, int], dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _misfit(item: str, what: str, value: Any) -> FanfoldError:
-    shown = "" if value is MISSING else f": {as_text(value)[:80]}"
-    return FanfoldError(f"reduce: item `{item}`: {what}{shown}")
-
-
 def _found(parts: Iterable[Part], path: Path) -> Iterator[tuple[Part, Any]]:
     """Each value at the path, lists opened, with the part it is of; a missing field raises."""
     for part in parts:
         for where, leaf in spread(part.value, path):
             if leaf is MISSING:
-                raise _misfit(part.id, f"has no field `{where}`", leaf)
+                raise misfit(part.id, f"has no field `{where}`", leaf)
             yield part, leaf
 
 
@@ -266,7 +253,7 @@ def _numbers(parts: Iterable[Part], path: Path) -> Iterator[int | float]:
     for part, leaf in _found(parts, path):
         amount = number(leaf)
         if amount is None:
-            raise _misfit(part.id, "not a number", leaf)
+            raise misfit(part.id, "not a number", leaf)
         yield amount
 
 
@@ -274,45 +261,8 @@ def _single(part: Part, path: Path) -> Any:
     """The one value at the path; a vote has to be one value."""
     found = [leaf for _, leaf in leaves(part.value, path)]
     if len(found) != 1 or found[0] is MISSING:
-        raise _misfit(part.id, f"has no single `{'.'.join(path)}`", part.value)
+        raise misfit(part.id, f"has no single `{'.'.join(path)}`", part.value)
     return found[0]
-
-
-def _records(parts: Iterable[Part], path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Each record with its value at the path (or MISSING), the item's id put into it."""
-    for part in parts:
-        for record, rest in _opened(part.value, path):
-            if not isinstance(record, dict):
-                raise _misfit(part.id, "not a record with fields", record)
-            key = next((leaf for _, leaf in leaves(record, rest)), MISSING)
-            yield (record if "item" in record else {**record, "item": part.id}), key
-
-
-def _opened(value: Any, path: Path) -> Iterator[tuple[Any, Path]]:
-    """The records in a reply: those of the first list on the way, or the reply itself."""
-    rest, inner = path, value
-    while rest:
-        if isinstance(inner, list):
-            for one in inner:
-                yield from _opened(one, rest)
-            return
-        if not isinstance(inner, dict):
-            break
-        inner, rest = inner.get(rest[0]), rest[1:]
-    yield value, path
-
-
-def _rank(key: Any) -> tuple[int, Any] | None:
-    """What to compare: numbers before severities before text; None when there is nothing."""
-    if key is None or key is MISSING:
-        return None
-    if isinstance(key, bool):
-        return (0, int(key))
-    amount = number(key)
-    if amount is not None:
-        return (0, amount)
-    text = as_text(key).strip().casefold()
-    return (1, _SEVERITY[text]) if text in _SEVERITY else (2, text)
 
 
 def _merged(whole: Any, value: Any, item: str, where: str) -> Any:
@@ -327,7 +277,7 @@ def _merged(whole: Any, value: Any, item: str, where: str) -> Any:
     if isinstance(value, list) and (whole is None or isinstance(whole, list)):
         return [*value] if whole is None else _extended(whole, value)
     if isinstance(value, (dict, list)) or isinstance(whole, (dict, list)):
-        raise _misfit(item, f"{where} is of another kind than in the items before", value)
+        raise misfit(item, f"{where} is of another kind than in the items before", value)
     return value
 
 

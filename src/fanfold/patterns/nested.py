@@ -138,7 +138,8 @@ async def value_of(making: Awaitable[Any]) -> Any:
     except (RunStopped, StoreError, BadInput):
         raise
     except FanfoldError as error:
-        raise NoValue(f"the reduce failed: {error}") from None
+        why = str(error).removeprefix("reduce: ")
+        raise NoValue(f"the reduce failed: {why}") from None
     except Exception as error:
         raise NoValue(f"the reduce raised {error_text(error)}") from None
 

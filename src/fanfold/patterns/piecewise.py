@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+from fanfold.errors import FanfoldError
+from fanfold.work.excerpt import as_text
+from fanfold.work.fields import MISSING
 from fanfold.work.item import canonical
 from fanfold.work.options import takes_missing
 from fanfold.work.outcome import Missing, Part
@@ -42,6 +45,12 @@ def knowing(reduce: Reducer, missing: Callable[[], Iterable[Missing]]) -> Reduce
     """A function with a parameter `missing` gets the items that have no part, as a list."""
     informed: Callable[..., Any] = reduce
     return partial(informed, missing=list(missing())) if takes_missing(reduce) else reduce
+
+
+def misfit(item: str, what: str, value: Any) -> FanfoldError:
+    """Why the value of an item cannot be reduced."""
+    shown = "" if value is MISSING else f": {as_text(value)[:80]}"
+    return FanfoldError(f"reduce: item `{item}`: {what}{shown}")
 
 
 # ── joining ──────────────────────────────────────────────────────────────────────────────────

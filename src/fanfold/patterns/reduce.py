@@ -6,12 +6,12 @@ import asyncio
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from typing import Any, TypeAlias
 
 import msgspec
 
-from fanfold.errors import BadInput, RunStopped
+from fanfold.errors import BadInput, FanfoldError, ReduceFailed, RunStopped, StoreError
 from fanfold.patterns.asked_reduce import (
     AskedReduce,
     SourcedPart,
@@ -29,6 +29,7 @@ from fanfold.run.pool import Pool
 from fanfold.run.run import Run
 from fanfold.work.options import reducer, takes_missing
 from fanfold.work.outcome import Missing, Outcome, Part
+from fanfold.work.raised import error_text, name_of
 from fanfold.work.task import Reducer, Terms
 from fanfold.work.tree import ReduceNode, ReduceTree, check_fan_in
 
@@ -76,7 +77,8 @@ async def reduce_batch(run: Run, batch: Batch, terms: Terms, reduction: Reducing
         if reduction.how is None or isinstance(reduction.how, AskedReduce):
             return None
         reduce = knowing(reduction.how, lambda: absent(0, batch.size))
-        return piecewise(reduce)(run.passed(batch, terms))
+        with _named(reduction.how):
+            return piecewise(reduce)(run.passed(batch, terms))
     return await grow(run, batch.size, _on_record(run, batch, terms), reduction, absent)
 
 
@@ -129,6 +131,19 @@ async def _on_record(run: Run, batch: Batch, terms: Terms) -> AsyncGenerator[Lan
         yield position, None
 
 
+@contextmanager
+def _named(how: Reducer) -> Iterator[None]:
+    """What a reducer raises, as why there is no result."""
+    try:
+        yield
+    except (RunStopped, StoreError, BadInput):
+        raise
+    except FanfoldError as error:
+        raise ReduceFailed(str(error)) from error
+    except Exception as error:
+        raise ReduceFailed(f"reduce: `{name_of(how)}` raised {error_text(error)}") from error
+
+
 # ── pure ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -146,14 +161,16 @@ class PureTree:
                 node = tree.land(position, part)
                 while node is not None:
                     reduce = self._plain or await self._knowing(*node.span(tree.fan_in))
-                    made = (reduce.gather if node.level == 1 else reduce.join)(node.parts)
+                    with _named(self._how):
+                        made = (reduce.gather if node.level == 1 else reduce.join)(node.parts)
                     node = tree.reduced(node, Part(node.name, node.index, made))
         finally:
             async for _ in landings:  # a reducer that raises does not cut the map short
                 pass
         assert tree.done
         reduce = self._plain or await self._knowing(0, tree.widths[0])
-        return reduce(()) if tree.result is None else reduce.close(tree.result.value)
+        with _named(self._how):
+            return reduce(()) if tree.result is None else reduce.close(tree.result.value)
 
     async def _knowing(self, first: int, end: int) -> Piecewise:
         """All items below have their outcome by now; it is read when it is durable."""

@@ -23,7 +23,7 @@ from fanfold.plans.header import InputKind
 from fanfold.work.arguments import public
 from fanfold.work.document import read_text, why_unreadable
 from fanfold.work.media_files import describe
-from fanfold.work.nesting import TooDeep, decode_json
+from fanfold.work.nesting import HalfSurrogate, TooDeep, decode_json, half_surrogate
 
 Row: TypeAlias = tuple[int, Any]
 Walk: TypeAlias = Callable[[Path], Iterator[Row]]
@@ -109,9 +109,8 @@ def _elements(path: Path) -> Iterator[Row]:
         what = "must be a JSON array; for one object per line use `jsonl`"
         raise BadInput(what, file=str(path), line=1) from None
     except (ValueError, RecursionError) as error:
-        error = TooDeep() if isinstance(error, RecursionError) else error
-        at = _AT_BYTE.search(str(error))
-        line = whole.count(b"\n", 0, int(at[1]) if at else len(whole)) + 1
+        error = TooDeep() if isinstance(error, RecursionError) else half_surrogate(whole) or error
+        line = whole.count(b"\n", 0, _position(error, whole)) + 1
         raise _broken(error, path, line) from None
     line, seen = 1, 0
     for raw in found:
@@ -119,6 +118,13 @@ def _elements(path: Path) -> Iterator[Row]:
         line += whole.count(b"\n", seen, start)
         seen = start
         yield line, raw
+
+
+def _position(error: Exception, whole: bytes) -> int:
+    if isinstance(error, HalfSurrogate):
+        return error.position
+    at = _AT_BYTE.search(str(error))
+    return int(at[1]) if at else len(whole)
 
 
 def _csv_rows(path: Path, delimiter: str = ",") -> Iterator[Row]:
@@ -140,7 +146,18 @@ def _csv_rows(path: Path, delimiter: str = ",") -> Iterator[Row]:
             problem = "a double quote in this row is never closed" if open_quote else str(error)
             raise BadInput(f"broken CSV: {problem}", file=str(path), line=line) from None
         except UnicodeDecodeError:
-            raise BadInput(NOT_UTF8, file=str(path)) from None
+            raise BadInput(NOT_UTF8, file=str(path), line=_foreign_line(path)) from None
+
+
+def _foreign_line(path: Path) -> int | None:
+    """The first line that is not UTF-8: what is decoded in blocks cannot tell."""
+    with _open(path) as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return None
 
 
 def _tsv_rows(path: Path) -> Iterator[Row]:

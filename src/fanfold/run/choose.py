@@ -212,7 +212,21 @@ class Chooser:
                         and not (unlimited and t.budget_usd_month is None)]  # fmt: skip
             named = [t for t in unpriced if t.id in (*who.members, *who.fallback)]
             if named or len(unpriced) == len(everyone) > 0:
-                raise BadInput(_unbounded((named or unpriced)[0]))
+                raise self._unbounded((named or unpriced)[0])
+
+    def _unbounded(self, traits: Traits) -> BadInput:
+        """The cost of an ask of this member has no upper bound."""
+        under = "so it cannot run under a dollar budget"
+        if traits.price is not None:
+            what = f"nothing bounds what member {traits.id} spends, {under}; give it a `max_budget_usd`"
+            return self._source.bad(traits.id, what, "max_budget_usd")
+        such = ""
+        if traits.kind == "command":
+            such = ", such as `price: {call: 0}` for one that is free"
+        elif traits.remote:
+            such = ", or `tier: local` if its model runs on this machine"
+        what = f"member {traits.id} has no known price, {under}; give it a `price`{such}"
+        return self._source.bad(traits.id, what, "price")
 
     # ── working it out ──
 
@@ -259,13 +273,13 @@ class Chooser:
             raise BadInput(f"no member {id!r} in the roster{hint}")
         in_the_way = obstacles(traits[id], self._need(Who(members=(id,))))
         if "disabled" in in_the_way:
-            raise BadInput(f"member {id} is disabled; set enabled: true in the roster")
+            what = f"member {id} is disabled; set enabled: true in the roster"
+            raise self._source.bad(id, what, "enabled")
         if "paid not allowed" in in_the_way:
-            raise BadInput(
-                f"member {id} is paid; allow it with --allow-paid or settings.allow_paid"
-            )
+            what = f"member {id} is paid; allow it with --allow-paid or settings.allow_paid"
+            raise self._source.bad(id, what, "tier")
         if with_tools and not traits[id].takes_tools:
-            raise BadInput(no_tools(traits[id]))
+            raise self._source.bad(id, no_tools(traits[id]), "kind")
         return id
 
     def _need(self, who: Who, closed: Mapping[str, str] = {}) -> Need:
@@ -317,16 +331,3 @@ def no_tools(traits: Traits) -> str:
     own = "; it has tools of its own" if traits.agent else ""
     what = f"member {traits.id} (kind {traits.kind}) cannot be given tools{own}"
     return f"{what}; name one of kind openai or anthropic, or leave `tools` out"
-
-
-def _unbounded(traits: Traits) -> str:
-    """Why the cost of an ask of this member has no upper bound."""
-    under = "so it cannot run under a dollar budget"
-    if traits.price is None:
-        such = ""
-        if traits.kind == "command":
-            such = ", such as `price: {call: 0}` for one that is free"
-        elif traits.remote:
-            such = ", or `tier: local` if its model runs on this machine"
-        return f"member {traits.id} has no known price, {under}; give it a `price`{such}"
-    return f"nothing bounds what member {traits.id} spends, {under}; give it a `max_budget_usd`"

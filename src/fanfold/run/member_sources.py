@@ -36,6 +36,10 @@ class MemberSource(Protocol):
 
     def build(self, id: str) -> Member: ...
 
+    def bad(self, id: str, what: str, field: str) -> BadInput:
+        """Why it cannot be used, with the place where that field of it is written, if it is in a file."""
+        ...
+
 
 _ALLOWED = RosterSettings(allow_paid=True)
 
@@ -54,6 +58,9 @@ class GivenMembers:
 
     def build(self, id: str) -> Member:
         return self._members[id]
+
+    def bad(self, id: str, what: str, field: str) -> BadInput:
+        return BadInput(what)
 
 
 class QueuedMembers(GivenMembers):
@@ -98,11 +105,14 @@ class ListedMembers:
         return msgspec.structs.replace(roster, entries=entries)
 
     def build(self, id: str) -> Member:
-        """BadInput: a key or a file that it needs is missing."""
+        """BadInput: a key, a program or a file that it needs is missing."""
         if id in self._trouble:
             raise self._trouble[id]
-        self._roster.check_keys([id])
+        self._roster.check_ready(id, folder=self._folder)
         return self._roster.build(id, folder=self._folder)
+
+    def bad(self, id: str, what: str, field: str) -> BadInput:
+        return self._roster.bad(id, what, field)
 
 
 class ScriptMembers:
@@ -119,6 +129,9 @@ class ScriptMembers:
 
     def build(self, id: str) -> Member:
         return self._sources[id].build(id)
+
+    def bad(self, id: str, what: str, field: str) -> BadInput:
+        return self._sources[id].bad(id, what, field)
 
 
 def members_of_script(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from fanfold.clock import Clock, RealClock
-from fanfold.errors import RunStopped
+from fanfold.errors import ReduceFailed, RunStopped
 from fanfold.journal.contract import Store
 from fanfold.journal.damage import damage_is_named
 from fanfold.journal.facts import RunRecord
@@ -29,6 +29,10 @@ from fanfold.work.outcome import Receipt
 from fanfold.work.raised import error_text
 from fanfold.work.tags import check_tags
 from fanfold.work.task import Budget
+
+_REPLIES_KEPT = (
+    "the replies are kept: correct it and run the script again, which asks for none of them again"
+)
 
 
 async def finish(store: Store, run: Run) -> Receipt:
@@ -109,6 +113,7 @@ async def open_quietly(
 @asynccontextmanager
 async def carried_out(run: Run) -> AsyncIterator[Run]:
     """From its record to its receipt; raises RunStopped when it stops early."""
+    failed: ReduceFailed | None = None
     try:
         if run.record.resumed:
             await run.adopt()
@@ -117,17 +122,22 @@ async def carried_out(run: Run) -> AsyncIterator[Run]:
     except RunStopped:
         if run.stopping is None:
             raise
+    except ReduceFailed as error:
+        failed = error
+        run.pause(str(error))
     except BaseException as error:
         run.kill(error_text(error))
         raise
     finally:
         await finish(run.store, run)
     if run.stopping is not None:
-        raise RunStopped(_how_to_go_on(run.stopping)) from None
+        raise RunStopped(_how_to_go_on(run.stopping, failed is not None)) from failed
 
 
-def _how_to_go_on(stop: Stop) -> str:
+def _how_to_go_on(stop: Stop, reduce_failed: bool) -> str:
     """One line: how the run ended, and what to do."""
+    if reduce_failed:
+        return f"{stop.status}: {stop.reason}; {_REPLIES_KEPT}"
     remedy = "run the script again to continue"
     if stop.cause is not None and stop.cause.kind == "monthly_budget":
         remedy = f"raise `budget_usd_month` of that member and {remedy}, or wait for the next month"

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import msgspec
 
-from fanfold.errors import BadInput
 from fanfold.journal import opening
 from fanfold.journal.places import scheme_of
 from fanfold.members.kinds import WORKERS
@@ -110,10 +109,11 @@ class PlacedExecutor(LocalExecutor):
         if isinstance(self._source, QueuedMembers):
             return QueueClient(self._source.open_queue)
         if not opening.server(self._place):
-            raise BadInput(
+            what = (
                 f"member {traits.id} is `at: workers`, and the store {self._place} is not on PostgreSQL;"
                 " use such a store, or name a queue in the roster: settings: {queue: postgresql://…}"
             )
+            raise self._source.bad(traits.id, what, "at")
         return QueueClient(partial(opening.open_queue, self._place))
 
     def queue_of(self, member: str) -> str:

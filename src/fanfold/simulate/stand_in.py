@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from fanfold.clock import VirtualClock
-from fanfold.errors import MemberError, RateLimited, Terminal, Transient
+from fanfold.errors import BadInput, MemberError, RateLimited, Terminal, Transient
 from fanfold.gates import kinds as gates
 from fanfold.gates.combine import PendingVerdict
 from fanfold.journal.facts import NameStep, StartAttempt
@@ -239,6 +239,9 @@ class StandInMembers:
 
     def build(self, id: str) -> StandInMember:
         return StandInMember(self._unopened.build(id), self.traits[id], self._world)
+
+    def bad(self, id: str, what: str, field: str) -> BadInput:
+        return self._unopened.bad(id, what, field)
 
 
 def stood_in(traits: Traits, proven: bool) -> Traits:

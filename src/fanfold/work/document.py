@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from fanfold.errors import BadInput
+from fanfold.work.nesting import half_surrogate
 
 Place: TypeAlias = tuple[str | int, ...]
 Lines: TypeAlias = dict[Place, int]
@@ -154,6 +155,7 @@ _YAML_REMEDIES = {
         "; quote a text that has `: ` in it, or correct the indentation",
     "did not find expected key": "; is the line indented like the one before?",
     "found undefined alias": "; quote a text that begins with `*`",
+    "found invalid Unicode character escape code": "; \\uD800 to \\uDFFF are no characters",
     "found character that cannot start any token": "; quote a text that begins with it",
 }  # fmt: skip
 
@@ -273,10 +275,9 @@ def _is_merge(key: yaml.Node) -> bool:
 def _parse_json(text: str, file: str) -> Node:
     try:
         value = json.loads(text, parse_int=_whole_number)
-        if "\\ud" in text.lower():
-            json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise BadInput("broken JSON: half of a surrogate pair, \\ud…", file=file) from None
+        if "\\ud" in text.lower() and (half := half_surrogate(text)) is not None:
+            line = text.encode().count(b"\n", 0, half.position) + 1
+            raise BadInput(f"broken JSON: {half}", file=file, line=line)
     except json.JSONDecodeError as error:
         problem = error.msg[0].lower() + error.msg[1:]
         raise BadInput(f"broken JSON: {problem}", file=file, line=error.lineno) from None

@@ -6,6 +6,7 @@ import logging
 import os
 import sysconfig
 import traceback
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -30,6 +31,14 @@ def error_text(error: BaseException) -> str:
         _log.debug("%s", place, exc_info=error)
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{what} ({place})" if place else what
+
+
+def name_of(function: object) -> str:
+    """What users call a function of theirs; of what has no name, its type."""
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    return str(name).rpartition("<locals>.")[2]
 
 
 def _message(error: BaseException) -> str:

@@ -256,20 +256,63 @@ members:
 """
 
 
-def test_a_key_that_will_be_missing_is_named_before_the_run(tmp_path: Path) -> None:
+def test_a_key_that_will_be_missing_is_named_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = roster(tmp_path, KEYS)
     (tmp_path / "key.txt").write_text("secret\n")
-    found.check_keys(["e", "f", "n"], {"ZZ_KEY": "secret"})
+    monkeypatch.setenv("ZZ_KEY", "secret")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    for id in ("e", "f", "n"):
+        found.check_ready(id, folder=tmp_path)
     said = []
     (tmp_path / "key.txt").write_text(" \n")
-    for ids in (["n", "e"], ["f"], ["d"]):
+    monkeypatch.setenv("ZZ_KEY", " ")
+    found.check_ready("n", folder=tmp_path)
+    for id in ("e", "f", "d"):
         with pytest.raises(BadInput) as error:
-            found.check_keys(ids, {"ZZ_KEY": " "})
+            found.check_ready(id, folder=tmp_path)
         said.append((error.value.line, error.value.what))
     assert said == [
         (2, "member `e`: the variable ZZ_KEY is not set; export it, or change `key`"),
         (3, "member `f`: its key file is missing, empty or not readable"),
         (5, "member `d`: the variable ANTHROPIC_API_KEY is not set; export it, or change `key`"),
+    ]
+
+
+PROGRAMS = """\
+members:
+  - {id: here, kind: command, cmd: [./tool]}
+  - {id: none, kind: command, cmd: [no-such-program]}
+  - id: away
+    kind: command
+    cmd: [./none]
+  - {id: plain, kind: command, cmd: [./text]}
+  - {id: far, kind: command, cmd: [no-such-program], at: workers}
+  - id: agent
+    kind: claude
+    program: no-such-agent
+"""
+
+
+def test_a_program_that_is_not_there_is_named_before_the_run(tmp_path: Path) -> None:
+    """Paths start from the folder where it is started; who is asked elsewhere is not looked at."""
+    found, folder = roster(tmp_path, PROGRAMS), tmp_path / "work"
+    folder.mkdir()
+    (folder / "tool").touch(0o755)
+    (folder / "text").touch(0o644)
+    said = []
+    for id in ("here", "none", "away", "plain", "far", "agent"):
+        try:
+            found.check_ready(id, folder=folder)
+        except BadInput as error:
+            said.append((error.line, error.what))
+    lacking = "there is no program"
+    assert said == [
+        (3, f"member `none`: {lacking} `no-such-program`; install it, or correct its name"),
+        (6, f"member `away`: {lacking} `./none` in {folder}; correct its path"),
+        (7, f"member `plain`: `./text` is not executable; run: chmod +x {folder}/text"),
+        (11, f"member `agent`: {lacking} `no-such-agent`; install it, or correct its name"),
     ]
 
 

@@ -215,6 +215,45 @@ class TestSort:
                 assert one["n"] < other["n"]
 
 
+NO_FIELD = [
+    ("scor", [{"score": 1, "text": "a"}, {}], "`scor`: did you mean `score`?"),
+    ("nope", [{"score": 1, "text": "a"}], "`nope`: known: score, text"),
+    ("nope", [{}], "`nope`: they have none"),
+    ("found.sevrity", [{"found": [{"severity": 1}]}, {"found": []}],
+     "`found.sevrity`: did you mean `severity`?"),
+    ("fund.s", [{"found": [{"s": 1}]}], "`fund.s`: did you mean `found`?"),
+    ("s.n", [{"s": 1}], "`s.n`: `s` has no such field"),
+]  # fmt: skip
+ORDERING = [fold.sort_by, fold.best, lambda by: fold.top(1, by)]
+
+
+class TestAFieldThatNoReplyHas:
+    """It is misspelt: what came of it would look like a result."""
+
+    @pytest.mark.parametrize("make", ORDERING)
+    @pytest.mark.parametrize(("by", "replies", "said"), NO_FIELD)
+    def test_names_those_that_there_are(
+        self, make: Any, by: str, replies: list[Any], said: str
+    ) -> None:
+        reduce = make(by)
+        with pytest.raises(FanfoldError) as error:
+            reduce(parts(*replies))
+        assert str(error.value) == f"reduce: no reply has the field {said}"
+        pieces = [Part(f"n{n}", n, reduce.gather([part])) for n, part in enumerate(parts(*replies))]
+        with pytest.raises(FanfoldError):
+            reduce.close(reduce.join(pieces))
+
+    @pytest.mark.parametrize(
+        "replies",
+        [[], [{"a": 1}, {"s": {"n": 2}}], [{"s": {"n": None}}], [{"s": None}], [{"s": []}]],
+    )
+    def test_is_none_where_one_has_it_or_there_is_nothing_to_order(
+        self, replies: list[Any]
+    ) -> None:
+        fold.sort_by("s.n")(parts(*replies))
+        fold.top(2, "s.n")(parts(*replies))
+
+
 class TestTopAndBest:
     @given(st.lists(SEVERITIES | st.integers(0, 3) | st.none()), st.integers(1, 5))
     def test_top_is_the_beginning_of_the_sorted_list(self, keys: list[Any], n: int) -> None:

@@ -452,7 +452,7 @@ def raises(parts: Any) -> Any:
 @pytest.mark.parametrize(
     ("reduce", "why"),
     [
-        (raises, "the reduce raised ZeroDivisionError: oops"),
+        (raises, "the reduce failed: `raises` raised ZeroDivisionError: oops"),
         (lambda parts: None, "the reduce gave no value"),
         (lambda parts: {1, object()}, "what the reduce gave is not plain JSON"),
         (total("nothing"), "the reduce failed: "),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.errors import BadInput, FanfoldError
+from fanfold.errors import BadInput, FanfoldError, ReduceFailed
 from fanfold.patterns import fold
 from fanfold.patterns.asked_reduce import AskedReduce, asked
 from fanfold.patterns.piecewise import Piecewise, piecewise
@@ -310,7 +310,9 @@ def test_a_reducer_that_raises_does_not_cut_the_map_short(memory_path: Path) -> 
         raise ZeroDivisionError("not today")
 
     async def pattern(run: Run) -> None:
-        with pytest.raises(ZeroDivisionError, match="not today"):
+        with pytest.raises(
+            ReduceFailed, match="reduce: `picky` raised ZeroDivisionError: not today"
+        ):
             await grow(run, 30, parts.landings(), Reducing(picky, 3))
 
     carried(memory_path, pattern)

@@ -241,8 +241,12 @@ ROSTERS = [
      "p.yaml:5: duplicate member `m`, first in line 2"),
 ]  # fmt: skip
 
+HALF = "is half of a surrogate pair, no character; write both halves, or leave it out"
 INPUTS: list[tuple[str, str | bytes, str]] = [
     ("jsonl: d.x", '{"id": 1}\n{"id": \n', "d.x:2: broken JSON: input data was truncated"),
+    ("jsonl: d.x", '{"id": 1}\n{"t": "\\ud800"}\n', f"d.x:2: broken JSON: \\ud800 {HALF}"),
+    ("jsonl: d.x", '{"id": 1}\n{"t": "\\udc00 x"}\n', f"d.x:2: broken JSON: \\udc00 {HALF}"),
+    ("json: d.x", '[1,\n"\\\\ud800 \\ud800",\n3]', f"d.x:2: broken JSON: \\ud800 {HALF}"),
     ("jsonl: d.x", "{}\n\n{'a': 1}\n", "d.x:3: broken JSON: object keys must be strings"),
     ("jsonl: d.x", b'{}\n{"a": "\xff"}\n', "d.x:2: is not UTF-8 text; save it as UTF-8"),
     ("jsonl: d.x, id: name", '{"name": "a"}\n{"nam": "b"}\n',
@@ -271,7 +275,7 @@ INPUTS: list[tuple[str, str | bytes, str]] = [
     *((f"{kind}: d.x", "id,b\n1,2\n".encode("utf-16"), "d.x:1: is not UTF-8 text; save it as UTF-8")
       for kind in ("csv", "jsonl", "json", "lines")),
     ("csv: d.x", 'id,b\n1,"2\n3,4\n', "d.x:2: broken CSV: a double quote in this row is never closed"),
-    ("csv: d.x", b"id\n\xff\n", "d.x: is not UTF-8 text; save it as UTF-8"),
+    ("csv: d.x", b"id\n\xff\n", "d.x:2: is not UTF-8 text; save it as UTF-8"),
     ("lines: d.x", b"ok\n\xff\n", "d.x:2: is not UTF-8 text; save it as UTF-8"),
     ("files: '*.x'", b"\xff", "d.x:1: is not UTF-8 text; save it as UTF-8"),
     ("jsonl: none.x", "", "p.yaml:1: input `none.x`: no such file"),

@@ -165,7 +165,11 @@ def test_deep_nesting_is_refused_not_a_crash(text: str) -> None:
         (" \n", "f.json: is empty"),
         ('{"a": ' + "9" * 5000 + "}", "f.json: broken JSON: a number is too long"),
         ('{"a": ' + "9" * 400 + "}", "f.json: broken JSON: a number is too long"),
-        ('{"a": "\\ud800"}', "f.json: broken JSON: half of a surrogate pair, \\ud…"),
+        (
+            '{"b": "\\\\ud800 \\ud83d\\ude00",\n "a": "\\uD800"}',
+            "f.json:2: broken JSON: \\uD800 is half of a surrogate pair, no character; "
+            "write both halves, or leave it out",
+        ),
     ],
 )
 def test_broken_json_is_one_line_with_its_place(written: str, message: str) -> None:

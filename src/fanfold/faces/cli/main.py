@@ -189,6 +189,7 @@ def main(argv: list[str] | None = None) -> None:
     _write_whole()
     guard()
     try:
+        _refuse_other_encodings(given)
         code: Any = cli.main(given, prog_name="fanfold", standalone_mode=False, obj=debug)
     except click.exceptions.Abort:
         code = STOPPED
@@ -201,6 +202,14 @@ def main(argv: list[str] | None = None) -> None:
             traceback.print_exception(error)
         code = _say(error)
     sys.exit(_flushed(code if isinstance(code, int) else 0))
+
+
+def _refuse_other_encodings(words: list[str]) -> None:
+    """Nothing that is not text can be put on record, or shown."""
+    for word in words:
+        if not word.isascii() and word.encode(errors="replace").decode() != word:
+            what = "is not UTF-8 text; type it in UTF-8, or rename the file"
+            raise BadInput(f"a word of the command line, {word!r}, {what}")
 
 
 def _flushed(code: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -18,11 +17,13 @@ from fanfold.members.kinds import (
     Carrying,
     MemberFields,
     Texts,
+    Unready,
     Version,
     check_variables,
     file_patterns,
     read_patterns,
 )
+from fanfold.members.process import why_not_startable
 from fanfold.price import Price
 from fanfold.work.carried import AskFiles
 from fanfold.work.media import MediaKind
@@ -128,6 +129,11 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
     def delegating(self, mcp_json: str, mcp_command: str) -> AgentFields:
         return msgspec.structs.replace(self, mcp=mcp_json)
 
-    async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
+    def without_program(self, folder: Path) -> Unready | None:
         program = self.program or self.kind
-        return None if shutil.which(program) else f"{program}: no such program"
+        why = why_not_startable(program, self.works_in(folder), self.env.get("PATH"))
+        return Unready("program", why) if why else None
+
+    async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
+        """Whether it is logged in shows when it is asked."""
+        return None

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fanfold.clock import RealClock
-from fanfold.errors import FanfoldError
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.journal.contract import StoreView
 from fanfold.members.roster import Roster
 from fanfold.patterns.prompt import Prompt
@@ -76,6 +76,9 @@ class UnopenedMembers:
         if traits.kind in ("function", "replay"):
             return SilentMember(traits)
         return self._roster.build(id, folder=self._folder)
+
+    def bad(self, id: str, what: str, field: str) -> BadInput:
+        return self._roster.bad(id, what, field)
 
 
 class SilentMember:

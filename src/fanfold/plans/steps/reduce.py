@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -31,7 +31,7 @@ from fanfold.plans.steps.kind import Step
 from fanfold.work.document import Lines, Node
 from fanfold.work.nearest import quoted, remedy
 from fanfold.work.picture import Box
-from fanfold.work.reader import Count, Misfit, Text, read_part
+from fanfold.work.reader import Misfit, Text, read_part
 from fanfold.work.task import OnFailure, Reducer
 
 KINDS = (*reduces.KINDS, "ask", "ensemble")
@@ -174,12 +174,13 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
+FanIn: TypeAlias = Annotated[int, Meta(ge=2, le=1_000_000)]
 ReduceFailure = Annotated[
     OnFailure | Literal["partial"],
     Meta(description="Without a reply of it the run pauses, or does without (partial)."),
 ]
 _TREE: dict[str, Any] = {
-    "name": (Text, ""), "fan_in": (Count, _USUAL_FAN_IN), "on_failure": (ReduceFailure, "skip"),
+    "name": (Text, ""), "fan_in": (FanIn, _USUAL_FAN_IN), "on_failure": (ReduceFailure, "skip"),
 }  # fmt: skip
 AskedReduceFields = written(Asking, "an asked reduce", kind=(Literal["ask"], "ask"), **_TREE)
 VotedReduceFields = written(
@@ -192,7 +193,7 @@ class TreeFields(msgspec.Struct, frozen=True):
     """What every reduce may state, beside the fields of its kind."""
 
     name: Text = ""
-    fan_in: Count | None = None
+    fan_in: FanIn | None = None
 
 
 class ReduceEntry:
