@@ -316,11 +316,9 @@ class Obtain:
         now = ctx.clock.monotonic()
         if demand.others_free(id, now):
             return 0.0
-        told, held_until = refusal.retry_after, grant.gauge.pool.throttle.blocked_until
-        if told is not None and now < held_until:
-            return min(
-                told, held_until - now
-            )  # then it waits with all others, and is the first to go
+        told, left = refusal.retry_after, grant.gauge.pool.throttle.blocked_until - now
+        if told is not None and left > 0 and told <= ctx.limits.max_wait:
+            return min(told, left)  # then it waits with all others, and is the first to go
         return ctx.limits.backoff(demand.refusals, told)
 
     # ── others who ask the same ──
