@@ -265,8 +265,8 @@ def test_without_a_server_members_at_workers_are_refused(tmp_path: Path) -> None
     ended = machines.carry_out()
     assert ended.code == 2
     assert ended.err == (
-        "fanfold: member m is `at: workers`, and the store .fanfold is not on PostgreSQL; use such a"
-        " store, or name a queue in the roster: settings: {queue: postgresql://…}\n"
+        f"fanfold: {tmp_path}/run/roster.yaml:11: member m is `at: workers`, and the store .fanfold"
+        " is not on PostgreSQL; use such a store, or name a queue in the roster: settings: {queue: postgresql://…}\n"
     )
     assert fanfold(tmp_path, "worker", "--queue", ".fanfold").code == 2
 

@@ -23,7 +23,8 @@ from fanfold.plans.header import InputKind
 from fanfold.work.arguments import public
 from fanfold.work.document import read_text, why_unreadable
 from fanfold.work.media_files import describe
-from fanfold.work.nesting import HalfSurrogate, TooDeep, decode_json, half_surrogate
+from fanfold.work.nesting import TooDeep, decode_json
+from fanfold.work.surrogates import HalfSurrogate, half_surrogate
 
 Row: TypeAlias = tuple[int, Any]
 Walk: TypeAlias = Callable[[Path], Iterator[Row]]

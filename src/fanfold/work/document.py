@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from fanfold.errors import BadInput
-from fanfold.work.nesting import half_surrogate
+from fanfold.work.surrogates import half_surrogate
 
 Place: TypeAlias = tuple[str | int, ...]
 Lines: TypeAlias = dict[Place, int]

@@ -1,20 +1,16 @@
 """JSON of others. How deeply lists and objects may be nested: what goes deeper is refused before any
-recursive code (schemas, keys, encoders) has to handle it. Escapes that are no text are named as such."""
+recursive code (schemas, keys, encoders) has to handle it."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
+from fanfold.work.surrogates import half_surrogate
+
 DEEPEST = 100
 _decode = msgspec.json.Decoder().decode
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"  # a pair
-    rb"|(u[dD][89a-fA-F][\da-fA-F]{2})|.)",  # half of one; any other
-    re.DOTALL,
-)
 
 
 class TooDeep(ValueError):
@@ -22,23 +18,6 @@ class TooDeep(ValueError):
 
     def __init__(self) -> None:
         super().__init__(f"it is nested deeper than {DEEPEST} levels")
-
-
-class HalfSurrogate(ValueError):
-    """JSON with half of a surrogate pair, which is no text. `position`: in bytes."""
-
-    def __init__(self, escape: str, position: int) -> None:
-        self.position = position
-        super().__init__(
-            f"\\{escape} is half of a surrogate pair, no character; write both halves, or leave it out"
-        )
-
-
-def half_surrogate(raw: bytes | str) -> HalfSurrogate | None:
-    """The first in a text of JSON. The decoder itself may call it a truncated input."""
-    whole = raw.encode() if isinstance(raw, str) else bytes(raw)
-    found = next((one for one in _ESCAPE.finditer(whole) if one[1]), None)
-    return None if found is None else HalfSurrogate(found[1].decode(), found.start())
 
 
 def decode_json(raw: bytes | str) -> Any:

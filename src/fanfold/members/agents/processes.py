@@ -233,8 +233,9 @@ def _read_environment(pid: int) -> bytes:
 
 def _between_programs(pid: int) -> bool:
     """Its environment is empty, but not for good: for a moment within `execve` the memory of the new
-    program is there, and what it is given is not yet. Neither kernel threads nor the dead have memory."""
+    program is there, and what it is given is not yet. Its code is entered there last of all. Neither
+    kernel threads nor the dead have memory."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b") ")[2].split()
-    memory, begin, end = int(fields[20]), int(fields[47]), int(fields[48])
-    return memory > 0 and (end == 0 or end > begin)
+    memory, code, begin, end = (int(fields[place]) for place in (20, 24, 47, 48))
+    return memory > 0 and (code == 0 or end > begin)

@@ -162,7 +162,6 @@ UNREACHED = {
     "self._show([followed": AGENTS,
     "await self._adopt()": AGENTS,
     "executor.adopt(ask.member": AGENTS,
-    "executor.adopt(member": AGENTS,
     "asyncio.timeout(": "nothing is waited for there",
     "open_tools(stated)": "functions are opened at once; programs and servers are real processes",
     "_ctx.store.flush()": "needs 10,000 facts that wait: tests/flow/test_scale.py",
