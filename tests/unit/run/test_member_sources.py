@@ -15,6 +15,7 @@ members:
   - {id: near, kind: command, cmd: [./tool]}
   - {id: away, kind: command, cmd: [/nowhere/tool]}
   - {id: named, kind: command, cmd: [no-such-program]}
+  - {id: agent, kind: claude, program: ./agent}
 """
 
 
@@ -27,6 +28,8 @@ def test_a_program_below_the_folder_may_still_come(tmp_path: Path, why: str) -> 
     may = ListedMembers(roster, tmp_path, works=why == "works", leaves_files=why != "works")
     assert may.build("near").traits.id == "near"
     refused = [(may, "away"), (may, "named"), (ListedMembers(roster, tmp_path), "near")]
+    if why == "leaves_files":
+        refused.append((may, "agent"))  # no step makes an agent
     for source, id in refused:
         with pytest.raises(BadInput, match="there is no program"):
             source.build(id)
