@@ -141,7 +141,8 @@ def _named(how: Reducer) -> Iterator[None]:
     except FanfoldError as error:
         raise ReduceFailed(str(error)) from error
     except Exception as error:
-        raise ReduceFailed(f"reduce: `{name_of(how)}` raised {error_text(error)}") from error
+        what = " ".join(error_text(error).split())
+        raise ReduceFailed(f"reduce: `{name_of(how)}` raised {what}") from error
 
 
 # ── pure ─────────────────────────────────────────────────────────────────────────────────────

@@ -307,7 +307,7 @@ def test_a_reducer_that_raises_does_not_cut_the_map_short(memory_path: Path) -> 
     parts = Parts(30)
 
     def picky(parts: Iterable[Part]) -> Any:
-        raise ZeroDivisionError("not today")
+        raise ZeroDivisionError("not\ntoday")
 
     async def pattern(run: Run) -> None:
         with pytest.raises(
