@@ -133,6 +133,31 @@ def test_a_worker_whose_supervisor_is_dead_is_ended_all_the_same(team: Root) -> 
     assert team.states() == {"a": "DONE", "b": "KILLED"}, "what was killed is not started again"
 
 
+def test_a_worker_of_a_container_that_is_gone_can_be_started_again_as_the_refusal_says(
+    team: Root,
+) -> None:
+    """Nobody can see that it is gone, so nothing is started beside it before the operator says so."""
+    team.write({"a": team.waits("a")})
+    said = team.launch()
+    program, file = team.program("a"), team.root / "workers/a/host.json"
+    record = json.loads(file.read_text())
+    for pid in (said["pid"], record["host"]["pid"], program):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not lives(said["pid"]) and not lives(program))
+    file.write_text(json.dumps({**record, "host": {**record["host"], "namespace": 1},
+                                "program": {**record["program"], "namespace": 1}}))  # fmt: skip
+    again = team.fanfold("relaunch", "team", "a")
+    assert again == Ended(2, "", "fanfold: a is running; first: fanfold kill team a\n")
+    why = "it may be at work in another container, whose processes cannot be seen from here"
+    remedy = f"end it there, or once that is gone remove {file}"
+    ended = team.fanfold("kill", "team", "a")
+    assert ended == Ended(3, "", f"fanfold: could not be ended: a: {why}; {remedy}\n")
+    file.unlink()
+    team.gate("a").touch()
+    team.ok("relaunch", "team", "a")
+    wait_until(lambda: team.states() == {"a": "DONE"})
+
+
 def test_what_is_not_there_is_refused_with_the_nearest_id(team: Root) -> None:
     team.write({"scout": team.waits("scout")})
     team.launch()

@@ -23,7 +23,7 @@ from fanfold.members.openai import OpenAI
 from fanfold.patterns.arguments import Folded
 from fanfold.patterns.asked_reduce import AskedReduce, asked
 from fanfold.patterns.divide import divide_and_conquer
-from fanfold.patterns.fold import collect, concat, count, total
+from fanfold.patterns.fold import collect, concat, count, sort_by, top, total
 from fanfold.price import dollars
 from fanfold.run.run import Run
 from fanfold.run.settings import Govern
@@ -269,6 +269,36 @@ def test_a_function_solves_pieces_and_a_reducer_combines_each_split(memory_path:
     receipt = play(scene_of(memory_path, function(lambda data: sorted(data["data"])), pattern))
     assert (receipt.status, receipt.result) == ("complete", sorted(numbers))
     assert (receipt.planned, outcomes(receipt)) == (1, {"passed": 1})
+
+
+@pytest.mark.parametrize(
+    ("combine", "result", "why"),
+    [
+        (sort_by("low"), [0, 1, 2, 3, 4, 5, 6, 7], None),
+        (top(2, "low"), [3, 2], None),
+        (top(1, "none"), None, "divide: combine: reduce: no reply has the field `none`: known: item, low, n"),
+    ],
+)  # fmt: skip
+def test_a_split_may_lack_the_field_that_orders_the_whole(
+    memory_path: Path, combine: Any, result: list[int] | None, why: str | None
+) -> None:
+    """That no piece has it is known when all are there."""
+
+    def halves(item: dict[str, Any]) -> list[dict[str, Any]]:
+        data = item["data"]
+        return [{"data": data[: len(data) // 2]}, {"data": data[len(data) // 2 :]}]
+
+    def answer(item: dict[str, Any]) -> list[dict[str, int]]:
+        return [{"low": n, "n": n} if n < 4 else {"n": n} for n in item["data"]]
+
+    pattern = dividing(
+        [{"id": "all", "data": [*range(8)]}], prompt=None, combine=combine, split=halves,
+        fits=Fits(items=1, test=two_at_most),
+    )  # fmt: skip
+    receipt = play(scene_of(memory_path, function(answer), pattern))
+    assert receipt.reason == why
+    found = None if receipt.result is None else [record["n"] for record in receipt.result]
+    assert found == result
 
 
 def two_at_most(piece: Piece) -> bool:

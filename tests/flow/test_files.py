@@ -147,6 +147,30 @@ def test_files_are_there_before_and_in_their_places_after_wherever_the_work_is_d
     assert "\noutputs\n  out/i1.txt  1 kB\n" in shown
 
 
+MAKING = """\
+name: making
+roster: roster.yaml
+input: {list: [{id: a}]}
+steps:
+  - map: {name: build, member: maker, prompt: go, outputs: made}
+  - map: {name: use, member: made, prompt: "hello", inputs: made}
+"""
+MAKERS = """\
+members:
+  - {id: maker, kind: command, cmd: [sh, -c, "cp tool made; echo made"], price: {call: 0}}
+  - {id: made, kind: command, cmd: [./made], price: {call: 0}}
+"""
+
+
+def test_a_program_may_be_what_an_earlier_step_leaves(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\ncat\n")
+    (tmp_path / "tool").chmod(0o755)
+    (tmp_path / "plan.yaml").write_text(MAKING)
+    (tmp_path / "roster.yaml").write_text(MAKERS)
+    ended = fanfold(tmp_path, "run", "plan.yaml", "--json")
+    assert (ended.code, ended.receipt["calls"]) == (0, 2), ended
+
+
 @EVERYWHERE
 def test_an_output_that_is_missing_fails_its_item_in_one_line(
     elsewhere: Elsewhere, where: str

@@ -44,8 +44,8 @@ Taken = Literal["done", "refused", ""]
 
 
 class KillResult(msgspec.Struct, frozen=True, kw_only=True):
-    """`over`: workers that had ended before, and `said` is how. `left`: processes that could not be
-    ended."""
+    """`over`: workers that had ended before, and `said` is how. `left`: what could not be ended, and why
+    where that is known."""
 
     run: str
     name: str
@@ -180,7 +180,9 @@ def _result(record: RunRecord, ended: list[tuple[FleetWorker, bool]]) -> KillRes
         run=record.id,
         name=record.name,
         killed=tuple(w.id for w, exit in exits if exit is not None and exit.why == "killed"),
-        left=tuple(f"{worker.id} in {worker.host.place}" for worker, over in ended if not over),
+        left=tuple(
+            one.host.unseen() or f"{one.id} in {one.host.place}" for one, over in ended if not over
+        ),
     )
 
 

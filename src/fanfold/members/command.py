@@ -117,7 +117,7 @@ class CommandFields(_CommandOptions, frozen=True, tag="command"):
         )  # fmt: skip
         return msgspec.structs.replace(self, cmd=(*self.cmd, *filled))
 
-    def without_program(self, folder: Path) -> Unready | None:
+    def without_program(self, folder: Path | None) -> Unready | None:
         why = why_not_startable(self.cmd[0], folder)
         return Unready("cmd", why) if why else None
 

@@ -302,8 +302,9 @@ class MemberFields(
         `mcp_command` the program that starts it."""
         return self
 
-    def without_program(self, folder: Path) -> Unready | None:
-        """The program that it is, or starts, is not there. `folder`: the plan's. Nothing is run."""
+    def without_program(self, folder: Path | None) -> Unready | None:
+        """The program that it is, or starts, is not there. `folder`: the plan's; None where what will be
+        in it is not known yet. Nothing is run."""
         return None
 
     async def trouble(self, traits: Traits, context: BuildContext) -> str | None:

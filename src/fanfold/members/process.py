@@ -15,6 +15,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import IO, NamedTuple
 
 _CHUNK = 65_536
@@ -29,18 +30,31 @@ class ProgramEnd(NamedTuple):
     full: bool = False
 
 
-def why_not_startable(program: str, folder: Path, path: str | None = None) -> str:
+def why_not_startable(program: str, folder: Path | None, path: str | None = None) -> str:
     """Why this program cannot be started in `folder`, in a few words; "" where nothing is in the way.
-    Nothing is run. `path`: what counts for PATH."""
+    Nothing is run. `folder` None: what will be in it is not known yet. `path`: what counts for PATH."""
     if os.sep not in program:
-        found = shutil.which(program, path=path)
-        return "" if found else f"there is no program `{program}`; install it, or correct its name"
-    file = folder / program
+        return "" if _on_path(program, folder, path) else _not_installed(program)
+    if folder is None and not os.path.isabs(program):
+        return ""
+    file = Path(folder or "", program)
     if not file.is_file():
         where = "" if Path(program).is_absolute() else f" in {folder}"
         return f"there is no program `{program}`{where}; correct its path"
     executable = os.access(file, os.X_OK)
-    return "" if executable else f"`{program}` is not executable; run: chmod +x {file}"
+    return "" if executable else f"`{program}` is not executable; run: chmod +x {quote(str(file))}"
+
+
+def _on_path(program: str, folder: Path | None, path: str | None) -> bool:
+    """A program is looked for when its folder is the current one: what PATH has that is relative counts
+    from there."""
+    stated = os.environ.get("PATH", os.defpath) if path is None else path
+    places = [os.path.join(folder or "", one) for one in stated.split(os.pathsep)]
+    return shutil.which(program, path=os.pathsep.join(places)) is not None
+
+
+def _not_installed(program: str) -> str:
+    return f"there is no program `{program}`; install it, or correct its name"
 
 
 async def run_program(

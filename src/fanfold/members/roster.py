@@ -117,13 +117,14 @@ class Roster(msgspec.Struct, frozen=True):
     def _context(self, entry: MemberEntry, folder: str | Path) -> BuildContext:
         return BuildContext(Path(folder), self.folder, self.hidden, self.file, entry.lines)
 
-    def check_ready(self, id: str, *, folder: str | Path) -> None:
+    def check_ready(self, id: str, *, folder: str | Path | None) -> None:
         """The key and the program that it needs are there; of one that is asked elsewhere, they are
-        there. BadInput, with the line."""
+        there. `folder` None: what will be in it is not known yet. BadInput, with the line."""
         entry = self.entry(id)
         if entry.traits.at:
             return
-        missing = self._without_key(entry.fields) or entry.fields.without_program(Path(folder))
+        where = None if folder is None else Path(folder)
+        missing = self._without_key(entry.fields) or entry.fields.without_program(where)
         if missing is not None:
             raise self.bad(id, f"member `{id}`: {missing.why}", missing.field)
 

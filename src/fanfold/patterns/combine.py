@@ -18,7 +18,7 @@ from fanfold.patterns.asked_reduce import (
     value_or_flag,
     value_or_pause,
 )
-from fanfold.patterns.piecewise import knowing
+from fanfold.patterns.piecewise import knowing, of_some
 from fanfold.run.run import Run
 from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.pieces import Branch, Leaf, Tree
@@ -116,7 +116,7 @@ class Combiner:
             return blank
         if not made:
             return msgspec.structs.replace(blank, state="nothing", missing=missing)
-        found = await self._made_of(branch, made, missing)
+        found = await self._made_of(branch, made, missing, last=last)
         if isinstance(found, Outcome) and not last and self._may_be_partial:
             gone = left_out(branch.id, _sourced(made), found)
             self._left_out[branch.start], first = gone, self._first_left_out
@@ -157,11 +157,12 @@ class Combiner:
         return isinstance(self._reduce, AskedReduce) and self._reduce.partial
 
     async def _made_of(
-        self, branch: Branch, made: list[Solution], missing: tuple[Missing, ...]
+        self, branch: Branch, made: list[Solution], missing: tuple[Missing, ...], *, last: bool
     ) -> Made | Outcome:
         """An outcome: it was asked for, and did not pass."""
         if not isinstance(self._reduce, AskedReduce):
-            return self._reduced(knowing(self._reduce, lambda: missing), made)
+            reduce = self._reduce if last else of_some(self._reduce)
+            return self._reduced(knowing(reduce, lambda: missing), made)
         outcome = await compose(self._run, self._reduce, branch.id, _sourced(made), missing)
         return (outcome.value,) if outcome.state == "passed" else outcome
 

@@ -187,7 +187,9 @@ def top(n: int, by: str) -> Reducer:
 def best(by: str) -> Reducer:
     """The record with the highest `by`; the first in planned order of equals. Of nothing: None."""
     first = piecewise(top(1, by))
-    return Piecewise(first.gather, first.join, lambda one: next(iter(first.close(one)), None))
+    return Piecewise(
+        first.gather, first.join, lambda one: next(iter(first.close(one)), None), first.check
+    )
 
 
 @public

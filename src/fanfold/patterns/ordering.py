@@ -57,11 +57,13 @@ def ordered(
         return _Ranking(records, any(one.found for one in rankings), seen)
 
     def close(ranking: _Ranking) -> list[dict[str, Any]]:
-        if ranking.seen is not None and not ranking.found:
-            raise _no_such_field(field, *ranking.seen)
         return [record for _, record in order(ranking.records)]
 
-    return Piecewise(gather, join, close)
+    def check(ranking: _Ranking) -> None:
+        if ranking.seen is not None and not ranking.found:
+            raise _no_such_field(field, *ranking.seen)
+
+    return Piecewise(gather, join, close, check)
 
 
 def _no_such_field(field: str, name: str, names: list[str]) -> FanfoldError:

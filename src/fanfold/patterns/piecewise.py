@@ -24,16 +24,33 @@ def _as_it_is(made: Any) -> Any:
     return made
 
 
+def _anything(made: Any) -> None:
+    """No objection."""
+
+
 class Piecewise(msgspec.Struct, frozen=True):
     """A reducer that a tree carries out piece by piece: `gather` makes something of the items'
-    parts, `join` one of several such things (as the values of parts), `close` the result of it."""
+    parts, `join` one of several such things (as the values of parts), `close` the result of it. `check`
+    raises FanfoldError where that of all parts is none."""
 
     gather: Reducer
     join: Reducer
     close: Callable[[Any], Any] = _as_it_is
+    check: Callable[[Any], None] = _anything
 
     def __call__(self, parts: Iterable[Part]) -> Any:
-        return self.close(self.gather(parts))
+        return self.result(self.gather(parts))
+
+    def result(self, made: Any) -> Any:
+        self.check(made)
+        return self.close(made)
+
+
+def of_some(reduce: Reducer) -> Reducer:
+    """For some of the parts, whose result is reduced again with others: what these lack they may have."""
+    if not isinstance(reduce, Piecewise):
+        return reduce
+    return msgspec.structs.replace(reduce, check=_anything)
 
 
 def piecewise(reduce: Reducer) -> Piecewise:

@@ -141,7 +141,8 @@ def _named(how: Reducer) -> Iterator[None]:
     except FanfoldError as error:
         raise ReduceFailed(str(error)) from error
     except Exception as error:
-        raise ReduceFailed(f"reduce: `{name_of(how)}` raised {error_text(error)}") from error
+        what = " ".join(error_text(error).split())
+        raise ReduceFailed(f"reduce: `{name_of(how)}` raised {what}") from error
 
 
 # ── pure ─────────────────────────────────────────────────────────────────────────────────────
@@ -170,7 +171,7 @@ class PureTree:
         assert tree.done
         reduce = self._plain or await self._knowing(0, tree.widths[0])
         with _named(self._how):
-            return reduce(()) if tree.result is None else reduce.close(tree.result.value)
+            return reduce(()) if tree.result is None else reduce.result(tree.result.value)
 
     async def _knowing(self, first: int, end: int) -> Piecewise:
         """All items below have their outcome by now; it is read when it is durable."""

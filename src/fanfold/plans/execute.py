@@ -133,8 +133,10 @@ def settings_of(job: Job, record: RunRecord, lead: str, approve: Approve | None)
 
 
 def members_of(job: Job, roster: Roster) -> ListedMembers:
-    allow_paid = job.options.allow_paid or job.stored.allow_paid
-    return ListedMembers(roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
+    allow_paid, plan = job.options.allow_paid or job.stored.allow_paid, job.stored.plan
+    leaves = any(one.outputs for _, one in askings(plan))
+    leaves = leaves or any(one.traits.leaves_files for one in roster.entries.values())
+    return ListedMembers(roster, Path(plan.folder), allow_paid=allow_paid, leaves_files=leaves)
 
 
 def chooser_of(job: Job) -> Chooser:

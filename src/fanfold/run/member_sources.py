@@ -78,11 +78,13 @@ class ListedMembers:
 
     def __init__(
         self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None,
-        works: bool = False,
+        works: bool = False, leaves_files: bool = False,
     ) -> None:  # fmt: skip
-        """`works`: of a worker, which is sent the files that its members need."""
+        """`works`: of a worker, which is sent the files that its members need. `leaves_files`: the run
+        itself puts files into the folder. Among either the program of a command may be."""
         self._trouble: dict[str, BadInput] = {}
         self._roster, self._folder = roster if works else self._with_files(roster, folder), folder
+        self._works, self._leaves_files = works, leaves_files
         self.settings = roster.settings.with_options(allow_paid, at_once)
         self.traits: Mapping[str, Traits] = {id: e.traits for id, e in self._roster.entries.items()}
 
@@ -108,7 +110,8 @@ class ListedMembers:
         """BadInput: a key, a program or a file that it needs is missing."""
         if id in self._trouble:
             raise self._trouble[id]
-        self._roster.check_ready(id, folder=self._folder)
+        arrives = self._works or (self._leaves_files and not self.traits[id].agent)
+        self._roster.check_ready(id, folder=None if arrives else self._folder)
         return self._roster.build(id, folder=self._folder)
 
     def bad(self, id: str, what: str, field: str) -> BadInput:

@@ -155,7 +155,8 @@ _YAML_REMEDIES = {
         "; quote a text that has `: ` in it, or correct the indentation",
     "did not find expected key": "; is the line indented like the one before?",
     "found undefined alias": "; quote a text that begins with `*`",
-    "found invalid Unicode character escape code": "; \\uD800 to \\uDFFF are no characters",
+    "found invalid Unicode character escape code":
+        "; \\uD800 to \\uDFFF are halves of one: write the character itself",
     "found character that cannot start any token": "; quote a text that begins with it",
 }  # fmt: skip
 

@@ -111,6 +111,11 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
         """It works on files of a folder."""
         return self.agent or self.kind == "command"
 
+    @property
+    def leaves_files(self) -> bool:
+        """What others find in the folder later may be of it: agents write whatever they like."""
+        return self.agent or (self.patterns is not None and bool(self.patterns.outputs))
+
     def asked_without(self, params: Params) -> tuple[str, ...]:
         """The parameters that have no effect on it, as they are stated."""
         stated = {name: f"{name}: {value}" for name, value in params.stated().items()}

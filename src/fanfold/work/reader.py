@@ -392,5 +392,5 @@ def _out_of_range(value: float, gt: float | None, ge: float | None, le: float | 
         return f"must be more than {gt:g}, not {value}"
     if le is None or value <= le:
         return None
-    shown = f", not {value:g}" if abs(value) < _MAX else ""
+    shown = f", not {value:,.15g}" if abs(value) < _MAX else ""
     return f"must be {le:,.15g} or less{shown}"

@@ -316,6 +316,33 @@ def test_a_program_that_is_not_there_is_named_before_the_run(tmp_path: Path) -> 
     ]
 
 
+def test_a_program_is_looked_for_with_the_path_that_it_is_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative folders of PATH count from where it is started, and a reference stands for its value."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "my-agent").touch(0o755)
+    monkeypatch.setenv("ZZ_PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("ZZ_NONE", raising=False)
+    text = "kind: claude, program: my-agent, env: {{PATH: '{}'}}"
+    for path in ("bin:/usr/bin", "env:ZZ_PATH"):
+        one(tmp_path, text.format(path))
+        load_roster(tmp_path / "roster.yaml").check_ready("m", folder=tmp_path)
+    said = []
+    for path in ("/usr/bin", "env:ZZ_NONE"):
+        one(tmp_path, text.format(path))
+        with pytest.raises(BadInput) as error:
+            load_roster(tmp_path / "roster.yaml").check_ready("m", folder=tmp_path)
+        said.append(error.value.what)
+    assert said == [
+        "member `m`: there is no program `my-agent`; install it, or correct its name",
+        "member `m`: env.PATH: the variable ZZ_NONE is not set; export it, or change the roster",
+    ]
+    monkeypatch.setenv("PATH", "bin:/usr/bin")
+    one(tmp_path, "kind: command, cmd: [my-agent]")
+    load_roster(tmp_path / "roster.yaml").check_ready("m", folder=tmp_path)
+
+
 def test_keys_are_fetched_at_the_last_moment_and_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,14 +89,22 @@ def test_verbose_lists_steps_members_and_every_item_that_did_not_pass(tmp_path: 
 @pytest.mark.parametrize(
     ("replies", "title"),
     [(["", ""], "items that did not pass"), (["drop", "drop"], "items that were skipped"),
-     (["", "drop"], "items that did not pass, or were skipped")],
+     (["", "drop"], "items that did not pass, or were skipped"),
+     (["drop"] * 201 + [""], "items that did not pass, or were skipped")],
 )  # fmt: skip
 def test_items_that_a_filter_skipped_are_not_said_to_have_failed(
     tmp_path: Path, replies: list[str], title: str
 ) -> None:
     rules = traits("rules", metered=False, price=None)
     member = Scripted(lambda ask, n: Reply(replies[number(ask)]), rules)
-    ran(tmp_path / "s", "x", [member], contracts(2), revise=0, keep=lambda value: value != "drop")
+    ran(
+        tmp_path / "s",
+        "x",
+        [member],
+        contracts(len(replies)),
+        revise=0,
+        keep=lambda value: value != "drop",
+    )
     with looked_at(tmp_path / "s") as (read, of):
         lines = detail(read, of("x"), verbose=True).splitlines()
     assert [line for line in lines if line.startswith("items that")] == [title]

@@ -241,7 +241,7 @@ class TestAFieldThatNoReplyHas:
         assert str(error.value) == f"reduce: no reply has the field {said}"
         pieces = [Part(f"n{n}", n, reduce.gather([part])) for n, part in enumerate(parts(*replies))]
         with pytest.raises(FanfoldError):
-            reduce.close(reduce.join(pieces))
+            reduce.result(reduce.join(pieces))
 
     @pytest.mark.parametrize(
         "replies",

@@ -35,7 +35,7 @@ def in_a_tree(reduce: Reducer, values: list[Any], fan_in: int) -> Any:
         while node is not None:
             made = (pieces.gather if node.level == 1 else pieces.join)(node.parts)
             node = tree.reduced(node, Part(node.name, node.index, made))
-    return pieces(()) if tree.result is None else pieces.close(tree.result.value)
+    return pieces(()) if tree.result is None else pieces.result(tree.result.value)
 
 
 def at_once(reduce: Reducer, values: list[Any]) -> Any:
@@ -307,7 +307,7 @@ def test_a_reducer_that_raises_does_not_cut_the_map_short(memory_path: Path) -> 
     parts = Parts(30)
 
     def picky(parts: Iterable[Part]) -> Any:
-        raise ZeroDivisionError("not today")
+        raise ZeroDivisionError("not\ntoday")
 
     async def pattern(run: Run) -> None:
         with pytest.raises(

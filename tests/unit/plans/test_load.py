@@ -146,6 +146,16 @@ def test_what_is_not_stated_has_its_default(tmp_path: Path) -> None:
     )
 
 
+def test_a_fan_in_may_be_larger_than_any_input(tmp_path: Path) -> None:
+    """So it says: all at once, when they have landed."""
+    found = plan(
+        tmp_path,
+        "input: {count: 2}\nsteps: [map: {member: m}, reduce: {kind: collect, fan_in: 10000000}]",
+    )
+    reduce = found.steps[1]
+    assert isinstance(reduce, Reduce) and reduce.fan_in == 10_000_000
+
+
 def test_the_short_form_of_the_map_reduce_pattern_runs_as_it_stands(tmp_path: Path) -> None:
     found = plan(tmp_path, SEED)
     file = str(tmp_path / "plan.yaml")

@@ -123,6 +123,11 @@ def merges(count: int) -> str:
             "a: *nobody\n",
             "f.yaml:1: broken YAML: found undefined alias; quote a text that begins with `*`",
         ),
+        (
+            'a: "\\ud83d\\ude00"\n',
+            "f.yaml:1: broken YAML: found invalid Unicode character escape code; "
+            "\\uD800 to \\uDFFF are halves of one: write the character itself",
+        ),
         ("a: 1\n---\nb: 2\n", "f.yaml:2: broken YAML: but found another document"),
         (
             "a: 1\nb: !!python/object:os.system x\n",

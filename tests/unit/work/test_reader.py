@@ -119,6 +119,8 @@ BAD = [
      "z.yaml:3: `usd` must be 1,000,000,000 or less, not 1e+308"),
     (f"name: z\nallowance:\n  calls: {10**20}",
      "z.yaml:3: `calls` must be 1,000,000,000,000 or less, not 1e+20"),
+    (f"name: z\nallowance:\n  calls: {10**12 + 1}",
+     "z.yaml:3: `calls` must be 1,000,000,000,000 or less, not 1,000,000,000,001"),
     ("name: z\nallowance:\n  usd: true", "z.yaml:3: `usd` must be a number, not true"),
     ("name: z\nallowance:\n  calls: 2.5",
      "z.yaml:3: `calls` must be a whole number, not the number 2.5"),

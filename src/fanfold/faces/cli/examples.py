@@ -87,7 +87,7 @@ STARTER = ("plan.yaml", "roster.yaml", "items.jsonl")
 @click.command()
 @click.argument("folder", metavar="[FOLDER]", default=".")
 def init(folder: str) -> None:
-    """Write a small plan, a roster and an input into FOLDER (this one by default). They run at once,
+    """Write a small plan, a roster and an input into FOLDER (by default the current one). They run at once,
     without a key; the comments say what to change for a real model. No file is overwritten."""
     place = Path(folder)
     for name in STARTER:

@@ -62,7 +62,9 @@ def kill(run: str, worker: str, force: bool, store: str, as_json: bool) -> None:
         tmux.close_session(record.name, record.id, folder)
     else:
         ended = kill_worker(place, record, worker, operator())
-    click.echo(msgspec.json.encode(ended) if as_json else _kill_text(ended, record, worker))
+    text = msgspec.json.encode(ended) if as_json else _kill_text(ended, record, worker)
+    if text:
+        click.echo(text)
     if ended.left:
         raise FanfoldError(f"could not be ended: {'; '.join(ended.left)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -9,7 +10,8 @@ from typing import ClassVar, Literal
 import msgspec
 
 from fanfold import price
-from fanfold.members.agents.program_settings import pricing_model
+from fanfold.errors import Terminal
+from fanfold.members.agents.program_settings import pricing_model, resolved
 from fanfold.members.agents.worker import OUTPUT, Effort, Overrun, Sandbox, WorkerType
 from fanfold.members.kinds import (
     UNSENT,
@@ -129,9 +131,14 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
     def delegating(self, mcp_json: str, mcp_command: str) -> AgentFields:
         return msgspec.structs.replace(self, mcp=mcp_json)
 
-    def without_program(self, folder: Path) -> Unready | None:
-        program = self.program or self.kind
-        why = why_not_startable(program, self.works_in(folder), self.env.get("PATH"))
+    def without_program(self, folder: Path | None) -> Unready | None:
+        stated = {"PATH": self.env["PATH"]} if "PATH" in self.env else {}
+        try:
+            path = resolved(stated, os.environ).get("PATH")
+        except Terminal as error:
+            return Unready("env", str(error))
+        where = None if folder is None else self.works_in(folder)
+        why = why_not_startable(self.program or self.kind, where, path)
         return Unready("program", why) if why else None
 
     async def trouble(self, traits: Traits, context: BuildContext) -> str | None:

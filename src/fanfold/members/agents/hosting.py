@@ -118,11 +118,15 @@ class Host:
 
     def still_at_work(self) -> str:
         """What is said of one that counts as alive."""
+        return self.unseen() or f"{self.spec.id}: still at work in {self.place}; end it first"
+
+    def unseen(self) -> str:
+        """What is said of one that is out of sight, with the remedy; "" of all others."""
         with suppress(OSError):
             if self.out_of_sight():
                 remedy = f"end it there, or once that is gone remove {self.place / HOST}"
                 return f"{self.spec.id}: {UNSEEN}; {remedy}"
-        return f"{self.spec.id}: still at work in {self.place}; end it first"
+        return ""
 
     def may_have_begun(self) -> bool:
         """The record of a host is durable before its program runs, so without one it never did; nor

@@ -174,7 +174,7 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-FanIn: TypeAlias = Annotated[int, Meta(ge=2, le=1_000_000)]
+FanIn: TypeAlias = Annotated[int, Meta(ge=2, le=10**12)]
 ReduceFailure = Annotated[
     OnFailure | Literal["partial"],
     Meta(description="Without a reply of it the run pauses, or does without (partial)."),
