@@ -128,6 +128,14 @@ class Roster(msgspec.Struct, frozen=True):
         if missing is not None:
             raise self.bad(id, f"member `{id}`: {missing.why}", missing.field)
 
+    def missing(self, id: str, *, folder: str | Path | None) -> str:
+        """The same as a text, without its place; "" when it is ready."""
+        try:
+            self.check_ready(id, folder=folder)
+        except BadInput as error:
+            return error.what
+        return ""
+
     def _without_key(self, fields: MemberFields) -> Unready | None:
         reference = fields.key_reference
         if reference == "none" or value_of(reference, self.folder, os.environ):

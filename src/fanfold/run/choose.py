@@ -294,15 +294,22 @@ class Chooser:
         return tuple(one for one in everyone if one.takes_tools or not who.tools)
 
     def _routed(self, who: Who) -> tuple[Ranked, ...]:
-        """Capacity and the past are looked at when a task goes out, so they are not in here. If
-        budgets of the month are all that is in the way, it is the run that lacks money: then it
-        is not refused, but finds out when it asks."""
-        need = self._need(who, self._months_used_up())
-        everyone = self._among(who)
-        found = rank(everyone, need)
-        if not found.ranked and need.closed:
-            found = rank(everyone, msgspec.structs.replace(need, closed={}))
+        """Capacity and the past are looked at when a task goes out, so they are not in here. Whoever
+        lacks a key or a program is passed over while others are left. If budgets of the month are all
+        that is in the way, it is the run that lacks money: then it is not refused, but finds out when
+        it asks."""
+        everyone, months = self._among(who), self._months_used_up()
+        missing = self._missing(everyone, self._need(who))
+        for closed in ({**months, **missing}, missing, {}):
+            found = rank(everyone, self._need(who, closed))
+            if found.ranked:
+                break
         return found.chosen
+
+    def _missing(self, among: Iterable[Traits], need: Need) -> dict[str, str]:
+        """Of those who may be asked: what they lack for that."""
+        able = [one.id for one in among if not obstacles(one, need)]
+        return {id: lacks for id in able if (lacks := self._source.missing(id))}
 
     def _months_used_up(self) -> Mapping[str, str]:
         if self._read is None:

@@ -36,6 +36,10 @@ class MemberSource(Protocol):
 
     def build(self, id: str) -> Member: ...
 
+    def missing(self, id: str) -> str:
+        """What it needs to be asked and is not there: a key, a program, a file. Else ""."""
+        ...
+
     def bad(self, id: str, what: str, field: str) -> BadInput:
         """Why it cannot be used, with the place where that field of it is written, if it is in a file."""
         ...
@@ -58,6 +62,9 @@ class GivenMembers:
 
     def build(self, id: str) -> Member:
         return self._members[id]
+
+    def missing(self, id: str) -> str:
+        return ""
 
     def bad(self, id: str, what: str, field: str) -> BadInput:
         return BadInput(what)
@@ -110,9 +117,17 @@ class ListedMembers:
         """BadInput: a key, a program or a file that it needs is missing."""
         if id in self._trouble:
             raise self._trouble[id]
-        arrives = self._works or (self._leaves_files and not self.traits[id].agent)
-        self._roster.check_ready(id, folder=None if arrives else self._folder)
+        self._roster.check_ready(id, folder=self._known_folder(id))
         return self._roster.build(id, folder=self._folder)
+
+    def missing(self, id: str) -> str:
+        trouble = self._trouble.get(id)
+        return trouble.what if trouble else self._roster.missing(id, folder=self._known_folder(id))
+
+    def _known_folder(self, id: str) -> Path | None:
+        """None: not all that will be in it is there yet."""
+        arrives = self._works or (self._leaves_files and not self.traits[id].agent)
+        return None if arrives else self._folder
 
     def bad(self, id: str, what: str, field: str) -> BadInput:
         return self._roster.bad(id, what, field)
@@ -132,6 +147,9 @@ class ScriptMembers:
 
     def build(self, id: str) -> Member:
         return self._sources[id].build(id)
+
+    def missing(self, id: str) -> str:
+        return self._sources[id].missing(id)
 
     def bad(self, id: str, what: str, field: str) -> BadInput:
         return self._sources[id].bad(id, what, field)

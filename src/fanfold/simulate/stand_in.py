@@ -240,6 +240,9 @@ class StandInMembers:
     def build(self, id: str) -> StandInMember:
         return StandInMember(self._unopened.build(id), self.traits[id], self._world)
 
+    def missing(self, id: str) -> str:
+        return self._unopened.missing(id)
+
     def bad(self, id: str, what: str, field: str) -> BadInput:
         return self._unopened.bad(id, what, field)
 

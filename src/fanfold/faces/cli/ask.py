@@ -203,6 +203,9 @@ class AskMembers:
         leading.run = self._run
         return leading
 
+    def missing(self, id: str) -> str:
+        return self._staff.missing(id)
+
     def bad(self, id: str, what: str, field: str) -> BadInput:
         return self._staff.bad(id, what, field)
 

@@ -63,8 +63,8 @@ class Premises(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnopenedMembers:
-    """The members of a roster, built as far as a preview needs them: no key is looked up, and no
-    function is imported."""
+    """The members of a roster, built as far as a preview needs them: no key is used, and no function
+    is imported."""
 
     def __init__(self, roster: Roster, folder: Path, *, allow_paid: bool) -> None:
         self._roster, self._folder = roster, folder
@@ -76,6 +76,9 @@ class UnopenedMembers:
         if traits.kind in ("function", "replay"):
             return SilentMember(traits)
         return self._roster.build(id, folder=self._folder)
+
+    def missing(self, id: str) -> str:
+        return self._roster.missing(id, folder=None)
 
     def bad(self, id: str, what: str, field: str) -> BadInput:
         return self._roster.bad(id, what, field)
