@@ -64,7 +64,7 @@ class Dispatch:
         money never suffices."""
         if self.held is not None:
             return Wait(None)
-        if demand.eligible is not None and demand.eligible.candidates is not demand.seen:
+        if demand.outdated:
             demand.look_again()
         if demand.batch:
             now = self._now()
@@ -221,6 +221,7 @@ class Dispatch:
         for _, waits in self.claimed:
             if not waits.done():
                 waits.set_result(False)
+        self.queues.look_again()
         self.poke()
 
     def _may_start(self, grant: Grant, now: float) -> bool | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from itertools import takewhile
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -192,25 +192,37 @@ def put_in(queue: deque[T], one: T, is_first: Callable[[T], bool], *, first: boo
         queue.append(one)
 
 
+class Retry(NamedTuple):
+    """A call that this member refused, and when it is tried again. `look` is called when an order or
+    another roster may have changed who can take it."""
+
+    member: str
+    until: float
+    look: Callable[[], object]
+
+
 class Queues:
     """Who waits for a grant: first come, first served among those for the same members; but a step that
     is full holds up only itself. One queue for each set of members, in it one for each step. `many`: how
-    many wait in all of them. `retries`: calls that were refused, with the member and the time when each
-    is tried again."""
+    many wait in all of them. `retries`: calls that were refused, and wait by themselves."""
 
     def __init__(self) -> None:
         self._steps: dict[str, dict[StepState, deque[Waiter]]] = {}
         self._came = self.many = 0
-        self.retries: dict[object, tuple[str, float]] = {}
+        self.retries: dict[object, Retry] = {}
 
     @contextmanager
-    def backing_off(self, member: str, until: float) -> Iterator[None]:
+    def backing_off(self, member: str, until: float, look: Callable[[], object]) -> Iterator[None]:
         key = object()
-        self.retries[key] = member, until
+        self.retries[key] = Retry(member, until, look)
         try:
             yield
         finally:
             del self.retries[key]
+
+    def look_again(self) -> None:
+        for retry in self.retries.values():
+            retry.look()
 
     def groups(self) -> Iterator[tuple[Demand, int]]:
         """Those who wait for the same: the first of them, and how many there are."""
