@@ -304,6 +304,11 @@ class NeededCall(NamedTuple):
     candidates: tuple[Candidate, ...] = ()
     seen: Amount = NOTHING
 
+    def if_by(self, id: str) -> NeededCall:
+        """The same, if all are asked of this member; what was seen of others alone says nothing."""
+        own = tuple([one for one in self.candidates if one.traits.id == id])
+        return NeededCall(self.many, own, NOTHING if self.candidates and not own else self.seen)
+
     def amount(self, like: Amount, request: Request) -> Amount:
         """What one may take: no less than one `like` that of this request, nor than such a request
         to the dearest who may answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from itertools import takewhile
@@ -148,7 +148,25 @@ def suffices(demand: Demand, others: Iterable[NeededCall]) -> bool:
         return bool(made)
     longest = max((request for request, _ in made), key=lambda one: one.input_tokens)
     own = reduce(Amount.at_least, (amount for _, amount in made))
-    needed = (one.amount(own, longest).times(one.many) for one in others)
+    return _fit_together(accounts, longest, own, others)
+
+
+def bears(
+    demand: Demand, candidate: Candidate, others: Sequence[NeededCall], outer: Accounts, now: float
+) -> bool:
+    """Whether they fit this member's month too, and `outer`, the budgets of runs around ours."""
+    request, amount = demand.request(candidate)
+    if (month := candidate.gauge.month) is not None:
+        own = [one.if_by(candidate.traits.id) for one in others]
+        if not _fit_together((month.account(now),), request, amount, own):
+            return False
+    return not outer or _fit_together(outer, request, amount, others)
+
+
+def _fit_together(
+    accounts: Accounts, request: Request, own: Amount, others: Iterable[NeededCall]
+) -> bool:
+    needed = (one.amount(own, request).times(one.many) for one in others)
     return fit_all(accounts, sum(needed, own))[0] == "fits"
 
 
