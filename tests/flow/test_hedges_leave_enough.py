@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import fanfold as ff
+from fanfold.errors import RateLimited
 from fanfold.patterns.ensemble import voters
 from fanfold.patterns.nested import inside
 from fanfold.price import Price, dollars
@@ -183,6 +184,25 @@ def test_a_second_request_leaves_enough_of_the_month(memory_path: Path) -> None:
     assert (receipt.status, receipt.hedged, sent) == ("complete", 0, needed)
     receipt, sent = spent_of_month(memory_path / "more", slow=[0], calls=needed + 2)
     assert (receipt.status, receipt.hedged, sent) == ("complete", 1, needed + 1)
+
+
+def test_what_a_refused_call_gives_back_is_kept_for_that_call(memory_path: Path) -> None:
+    """The first ask waits for a second request when the third one is refused (429)."""
+
+    def says(ask: Ask, n: int) -> Said:
+        if n == 2:
+            return Said(RateLimited("m: rate limited (429)"), seconds=4.0)
+        return Said(answer(ask, n), USED, 60.0 if n == 0 else 4.0)
+
+    def mapped(calls: int) -> tuple[Receipt, int]:
+        member, how = Provider(says, traits("m")), {"hedge": Hedge(1.0, 5.0), "concurrency": 2}
+        scene = Scene(memory_path / f"{calls}", (member,), ITEMS[:3], Budget(calls=calls), how=how)
+        return play(scene), len(member.sent)
+
+    receipt, sent = mapped(3)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 0, 4)
+    receipt, sent = mapped(4)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 1, 5)
 
 
 def longer_later(store: Path, month: float | None, slow: int = -1) -> tuple[Receipt, Provider]:
