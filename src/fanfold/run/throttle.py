@@ -255,6 +255,7 @@ class Throttle:
 
     def _hold(self, now: float, retry_after: float | None, jitter: float) -> None:
         self._holds += 1
+        self._spared = max(0, self._spared - 1)  # one for one is a limit, and no chance
         holds = self._holds if retry_after is None else max(0, self._holds - BELIEVED)
         pause = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(holds, 10)) * (0.5 + jitter / 2)
         if retry_after is not None:
