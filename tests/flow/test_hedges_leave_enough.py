@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import fanfold as ff
+from fanfold.errors import RateLimited
 from fanfold.patterns.ensemble import voters
 from fanfold.patterns.nested import inside
-from fanfold.price import Price
+from fanfold.price import Price, dollars
 from fanfold.run.run import Run
 from fanfold.testing.member import traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -183,6 +184,60 @@ def test_a_second_request_leaves_enough_of_the_month(memory_path: Path) -> None:
     assert (receipt.status, receipt.hedged, sent) == ("complete", 0, needed)
     receipt, sent = spent_of_month(memory_path / "more", slow=[0], calls=needed + 2)
     assert (receipt.status, receipt.hedged, sent) == ("complete", 1, needed + 1)
+
+
+def test_what_a_refused_call_gives_back_is_kept_for_that_call(memory_path: Path) -> None:
+    """The first ask waits for a second request when the third one is refused (429)."""
+
+    def says(ask: Ask, n: int) -> Said:
+        if n == 2:
+            return Said(RateLimited("m: rate limited (429)"), seconds=4.0)
+        return Said(answer(ask, n), USED, 60.0 if n == 0 else 4.0)
+
+    def mapped(calls: int) -> tuple[Receipt, int]:
+        member, how = Provider(says, traits("m")), {"hedge": Hedge(1.0, 5.0), "concurrency": 2}
+        scene = Scene(memory_path / f"{calls}", (member,), ITEMS[:3], Budget(calls=calls), how=how)
+        return play(scene), len(member.sent)
+
+    receipt, sent = mapped(3)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 0, 4)
+    receipt, sent = mapped(4)
+    assert (receipt.status, receipt.hedged, sent) == ("complete", 1, 5)
+
+
+def longer_later(store: Path, month: float | None, slow: int = -1) -> tuple[Receipt, Provider]:
+    """Two stages; the asks of the second one are longer, and cost five times as much."""
+
+    def says(ask: Ask, n: int) -> Said:
+        used = Usage(len(ask.messages[0].content) + 1024, 10)
+        return Said(Reply("A", usage=used), used, 20.0 if n == slow else 1.0)
+
+    price = Price(input=1.0, output=1.0)
+    member = Provider(says, traits("m", price=price, max_tokens=10, budget_usd_month=month))
+    hedge = None if month is None else Hedge(1.0, 5.0)
+
+    async def work(run: Run) -> None:
+        await ff.pipeline(
+            run, ITEMS,
+            ff.stage("{{ item.id }}", step="a", hedge=hedge, concurrency=2),
+            ff.stage("long " * 800 + "{{ item.id }}", step="b", concurrency=2),
+        )  # fmt: skip
+
+    return play(Scene(store, (member,), pattern=work)), member
+
+
+@pytest.mark.parametrize("slow", range(4))
+def test_a_second_request_leaves_enough_of_the_month_for_longer_asks(
+    memory_path: Path, slow: int
+) -> None:
+    """One for a tenth of a cent, where the last ask of the month costs half a cent."""
+    plain, member = longer_later(memory_path / "plain", None)
+    needed, sent = dollars(member.bill), len(member.sent)
+    assert plain.status == "complete"
+    receipt, member = longer_later(memory_path / "exact", needed + 0.0005, slow)
+    assert (receipt.status, receipt.hedged, len(member.sent)) == ("complete", 0, sent)
+    receipt, member = longer_later(memory_path / "more", needed + 0.0012, slow)
+    assert (receipt.status, receipt.hedged, len(member.sent)) == ("complete", 1, sent + 1)
 
 
 def test_a_second_map_of_a_script_is_left_enough_once_it_is_known(memory_path: Path) -> None:

@@ -165,6 +165,20 @@ def test_an_account_that_only_refuses_pauses_the_run_and_no_item_has_failed(
     assert outcomes(play(replace(given, members=(well,)), resume=True)) == {"passed": 10}
 
 
+@pytest.mark.parametrize("items", [1, 5])
+def test_short_waits_of_an_account_that_only_refuses_fail_no_item(
+    memory_path: Path, items: int
+) -> None:
+    """For two minutes it says to come back in a second, and no other ask was answered meanwhile."""
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        told = RateLimited("a: rate limited (429)", retry_after=1.0)
+        return told if now() < 120.0 else OK
+
+    receipt = play(scene(memory_path, script, items, 4))
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": items})
+
+
 def test_a_quota_that_ends_in_mid_run_pauses_it_and_no_item_has_failed(memory_path: Path) -> None:
     """100 of 300 are answered; what is refused from then on says nothing about its own prompt."""
     answered = 0
@@ -207,12 +221,15 @@ def test_others_take_over_from_an_account_that_only_refuses(memory_path: Path) -
 
 def test_the_more_is_refused_the_more_refusals_of_one_ask_it_takes() -> None:
     """Six where a tenth or less is refused. Without others that were answered nothing is certain."""
-    quiet, half = Refusals(), Refusals()
+    quiet, half, nothing_else = Refusals(), Refusals(), Refusals()
     for order in range(2, 202, 2):
         half.refused(order)
+    for order in range(2, 6):
+        nothing_else.refused(order)
+    assert nothing_else.needed(1, 5) > 1000
     assert quiet.needed(1, 201) == 6
     assert half.needed(1, 201) == 20
-    assert quiet.needed(1, 1) == 20
+    assert quiet.needed(1, 1) > 1000
 
 
 def test_those_that_are_always_refused_do_not_vouch_for_each_other() -> None:

@@ -324,6 +324,8 @@ class Attempt:
         """No reply. Refund what was surely not carried out; what may have been counts as spent."""
         ctx, shard, grant = self._ctx, self.shard, self.grant
         traits = grant.traits
+        for state in shard.tasks:  # before others are offered what it held
+            state.needs_another()
         if isinstance(error, NeverSubmitted):
             self.uncount()
             ctx.executor.forget(traits.asked_as, grant.request.span)

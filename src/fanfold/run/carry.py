@@ -20,7 +20,7 @@ from fanfold.journal.answers import Claim, ClaimHolder
 from fanfold.run.attempt import Attempt
 from fanfold.run.context import Context
 from fanfold.run.cost import may_have_run
-from fanfold.run.demand import Demand
+from fanfold.run.demand import Demand, broken
 from fanfold.run.grant import Grant, NobodyLeft, Unfunded
 from fanfold.run.race import carry_out_hedged
 from fanfold.run.retry import Again, GiveUp, after
@@ -299,8 +299,19 @@ class Obtain:
             demand.failed(traits.id)
             delay = decision.delay
         if delay:
-            with ctx.dispatch.queues.backing_off(traits.id, ctx.clock.monotonic() + delay):
-                await ctx.stopping.wait(delay)
+            await self._back_off(grant, delay)
+
+    async def _back_off(self, grant: Grant, seconds: float) -> None:
+        """Wait by itself; not so long, if an order or another roster changes who may take it."""
+        ctx, demand, until = self._ctx, self._demand, self._ctx.clock.monotonic() + seconds
+        sooner = asyncio.get_running_loop().create_future()
+
+        def look() -> None:
+            if not sooner.done() and (broken(grant.gauge) or demand.outdated):
+                sooner.set_result(None)
+
+        with ctx.dispatch.queues.backing_off(grant.traits.id, until, look):
+            await ctx.stopping.wait(seconds, sooner)
 
     def _delay(self, grant: Grant, refusal: RateLimited) -> float:
         """Seconds before it is tried again; a member that is only busy has not failed, unless it is this
@@ -318,6 +329,8 @@ class Obtain:
             return 0.0
         told, left = refusal.retry_after, grant.gauge.pool.throttle.blocked_until - now
         if told is not None and left > 0 and told <= ctx.limits.max_wait:
+            if demand.others_open(id, now):
+                return 0.0  # it waits for whoever is free first
             return min(told, left)  # then it waits with all others, and is the first to go
         return ctx.limits.backoff(demand.refusals, told)
 

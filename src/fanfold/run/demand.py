@@ -11,7 +11,7 @@ import msgspec
 from fanfold.journal.shares import ALL, Portion
 from fanfold.members.route import context_fits, joined
 from fanfold.price import worst
-from fanfold.run.breaker import GO
+from fanfold.run.breaker import GO, Closed, Go, Wait
 from fanfold.run.limits import Gauge
 from fanfold.work.ask import Ask, Takes
 from fanfold.work.budget import NOTHING, ONE_CALL, Accounts, Amount
@@ -187,6 +187,10 @@ class Demand:
         self.candidates = _fitting(self.ask, candidates) if len(candidates) > 1 else candidates
         self.claim_ahead = self._ahead and len(candidates) == 1
 
+    @property
+    def outdated(self) -> bool:
+        return self.eligible is not None and self.eligible.candidates is not self.seen
+
     def look_again(self) -> None:
         """The members of the run have changed since it was made."""
         assert self.eligible is not None
@@ -245,10 +249,16 @@ class Demand:
 
     def others_free(self, id: str, now: float) -> bool:
         """Another account could take it at once."""
+        return any(one is GO for one in self._others(id, now))
+
+    def others_open(self, id: str, now: float) -> bool:
+        """Another account could take it, at once or later."""
+        return not all(isinstance(one, Closed) for one in self._others(id, now))
+
+    def _others(self, id: str, now: float) -> list[Go | Wait | Closed]:
         pool = next((one.gauge.pool for one in self.candidates if one.traits.id == id), None)
-        return any(
-            one.gauge.pool is not pool and one.gauge.check(now, 0) is GO for one in self.candidates
-        )
+        others = (one.gauge for one in self.candidates if one.gauge.pool is not pool)
+        return [gauge.check(now, 0) for gauge in others]
 
 
 class Prepares(Protocol):
@@ -293,6 +303,11 @@ class NeededCall(NamedTuple):
     many: int
     candidates: tuple[Candidate, ...] = ()
     seen: Amount = NOTHING
+
+    def if_by(self, id: str) -> NeededCall:
+        """The same, if all are asked of this member; what was seen of others alone says nothing."""
+        own = tuple([one for one in self.candidates if one.traits.id == id])
+        return NeededCall(self.many, own, NOTHING if self.candidates and not own else self.seen)
 
     def amount(self, like: Amount, request: Request) -> Amount:
         """What one may take: no less than one `like` that of this request, nor than such a request

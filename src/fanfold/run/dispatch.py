@@ -22,6 +22,7 @@ from fanfold.run.grant import (
     Queues,
     Undecided,
     Unfunded,
+    bears,
     into_batch,
     put_in,
     suffices,
@@ -64,7 +65,7 @@ class Dispatch:
         money never suffices."""
         if self.held is not None:
             return Wait(None)
-        if demand.eligible is not None and demand.eligible.candidates is not demand.seen:
+        if demand.outdated:
             demand.look_again()
         if demand.batch:
             now = self._now()
@@ -221,6 +222,7 @@ class Dispatch:
         for _, waits in self.claimed:
             if not waits.done():
                 waits.set_result(False)
+        self.queues.look_again()
         self.poke()
 
     def _may_start(self, grant: Grant, now: float) -> bool | None:
@@ -291,9 +293,9 @@ class Dispatch:
         suffice for the `others`, which need to be made."""
         if self.halted is not None or not suffices(demand, others):
             return None
-        many = 1 + sum(one.many for one in others)
-        everyone = demand.candidates
-        demand.candidates = tuple([c for c in everyone if self._bears(demand, c, many)])
+        now, everyone = self._now(), demand.candidates
+        outer = tuple([one.account(now) for one in self._outer.values()])
+        demand.candidates = tuple([c for c in everyone if bears(demand, c, others, outer, now)])
         try:
             decision = self.decide(demand)
         except (NobodyLeft, Unfunded):
@@ -301,12 +303,6 @@ class Dispatch:
         finally:
             demand.candidates = everyone
         return decision if isinstance(decision, Grant) else None
-
-    def _bears(self, demand: Demand, candidate: Candidate, many: int) -> bool:
-        """Whether so many such asks fit the member's month too, and the budgets of runs around ours."""
-        now = self._now()
-        shared = tuple([one.account(now) for one in self.shared(candidate)])
-        return not shared or fit_all(shared, demand.request(candidate)[1].times(many))[0] == "fits"
 
     async def admit(self, demand: Demand) -> Grant:
         """First come, first served in a queue; but a step that is full holds up only itself."""

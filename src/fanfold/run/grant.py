@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from itertools import takewhile
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -148,7 +148,25 @@ def suffices(demand: Demand, others: Iterable[NeededCall]) -> bool:
         return bool(made)
     longest = max((request for request, _ in made), key=lambda one: one.input_tokens)
     own = reduce(Amount.at_least, (amount for _, amount in made))
-    needed = (one.amount(own, longest).times(one.many) for one in others)
+    return _fit_together(accounts, longest, own, others)
+
+
+def bears(
+    demand: Demand, candidate: Candidate, others: Sequence[NeededCall], outer: Accounts, now: float
+) -> bool:
+    """Whether they fit this member's month too, and `outer`, the budgets of runs around ours."""
+    request, amount = demand.request(candidate)
+    if (month := candidate.gauge.month) is not None:
+        own = [one.if_by(candidate.traits.id) for one in others]
+        if not _fit_together((month.account(now),), request, amount, own):
+            return False
+    return not outer or _fit_together(outer, request, amount, others)
+
+
+def _fit_together(
+    accounts: Accounts, request: Request, own: Amount, others: Iterable[NeededCall]
+) -> bool:
+    needed = (one.amount(own, request).times(one.many) for one in others)
     return fit_all(accounts, sum(needed, own))[0] == "fits"
 
 
@@ -192,25 +210,37 @@ def put_in(queue: deque[T], one: T, is_first: Callable[[T], bool], *, first: boo
         queue.append(one)
 
 
+class Retry(NamedTuple):
+    """A call that this member refused, and when it is tried again. `look` is called when an order or
+    another roster may have changed who can take it."""
+
+    member: str
+    until: float
+    look: Callable[[], object]
+
+
 class Queues:
     """Who waits for a grant: first come, first served among those for the same members; but a step that
     is full holds up only itself. One queue for each set of members, in it one for each step. `many`: how
-    many wait in all of them. `retries`: calls that were refused, with the member and the time when each
-    is tried again."""
+    many wait in all of them. `retries`: calls that were refused, and wait by themselves."""
 
     def __init__(self) -> None:
         self._steps: dict[str, dict[StepState, deque[Waiter]]] = {}
         self._came = self.many = 0
-        self.retries: dict[object, tuple[str, float]] = {}
+        self.retries: dict[object, Retry] = {}
 
     @contextmanager
-    def backing_off(self, member: str, until: float) -> Iterator[None]:
+    def backing_off(self, member: str, until: float, look: Callable[[], object]) -> Iterator[None]:
         key = object()
-        self.retries[key] = member, until
+        self.retries[key] = Retry(member, until, look)
         try:
             yield
         finally:
             del self.retries[key]
+
+    def look_again(self) -> None:
+        for retry in self.retries.values():
+            retry.look()
 
     def groups(self) -> Iterator[tuple[Demand, int]]:
         """Those who wait for the same: the first of them, and how many there are."""

@@ -45,6 +45,7 @@ class OrderFollower:
                     if order.no > ctx.counts.orders:
                         self._follow(order)
                         ctx.counts.orders = order.no
+                        ctx.dispatch.queues.look_again()
                         ctx.dispatch.poke()
             await asyncio.sleep(LOOK)
 

@@ -155,6 +155,7 @@ class OrderTaker:
         fact = AnswerOrder(order.no, ctx.clock.now(), "done", said, budget)
         if await ctx.store.write(fact):
             effect()
+            ctx.dispatch.queues.look_again()
             ctx.dispatch.poke()
         return ""
 

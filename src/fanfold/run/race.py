@@ -115,6 +115,8 @@ class Race:
         assert isinstance(error, Exception)
         self._running.remove(one)
         await one.attempt.fail(error)
+        for state in self._shard.tasks if self._running else ():
+            state.begun()  # the other request is under way
         return error
 
     def _decided(self, winner: Entrant) -> Reply:

@@ -61,12 +61,13 @@ class Stopping:
         if self.stop is not None:
             raise self.error()
 
-    async def wait(self, seconds: float | None) -> None:
-        """Sleep, but not longer than until the run stops. None: until then."""
+    async def wait(self, seconds: float | None, *sooner: asyncio.Future[None]) -> None:
+        """Sleep, but not longer than until the run stops, or one of these is done. None: until then."""
         if self._signal is None:
             self._signal = asyncio.get_running_loop().create_future()
         if self.stop is None:
-            await asyncio.wait((self._signal,), timeout=seconds)
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait((self._signal, *sooner), timeout=seconds, return_when=first)
 
     # ── for lack of money ──
 

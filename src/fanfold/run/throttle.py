@@ -24,6 +24,7 @@ MOST = 0.5  # of the calls refused: more than this always is our own rate
 RARELY = (
     1e-6  # one ask that chance refuses so often in a row, less often than this, is the cause itself
 )
+NEVER = 1 << 62
 KEPT = 65_536  # orders of refused calls that are remembered
 
 
@@ -98,10 +99,14 @@ class Refusals:
 
     def needed(self, first: int, ended: int) -> int:
         """How often an ask must have been refused until chance is no explanation any more. `first`: its
-        first call; `ended`: so many calls have been sent and have ended."""
+        first call; `ended`: so many calls have been sent and have ended. Where no other was answered
+        since, it may be the account, however often: `max_wait` says when that is closed."""
         first = max(first, self._floor)
         refused, repeats = _after(self._refused, first), _after(self._repeats, first)
-        share = (refused + 1) / (max(refused, ended - first - repeats) + 2)
+        others = ended - first - repeats
+        if others <= refused:
+            return NEVER
+        share = (refused + 1) / (others + 2)
         return ceil(log(RARELY) / log(max(LEAST, share)))
 
 
@@ -250,6 +255,7 @@ class Throttle:
 
     def _hold(self, now: float, retry_after: float | None, jitter: float) -> None:
         self._holds += 1
+        self._spared = max(0, self._spared - 1)  # one for one is a limit, and no chance
         holds = self._holds if retry_after is None else max(0, self._holds - BELIEVED)
         pause = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(holds, 10)) * (0.5 + jitter / 2)
         if retry_after is not None:

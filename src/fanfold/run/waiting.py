@@ -70,10 +70,10 @@ def _queued(dispatch: Dispatch, now: float) -> Iterator[WaitingCalls]:
 
 def _retried(dispatch: Dispatch) -> Iterator[WaitingCalls]:
     soonest: dict[str, float] = {}
-    for member, until in dispatch.queues.retries.values():
-        soonest[member] = min(until, soonest.get(member, until))
-    for member, _ in dispatch.queues.retries.values():
-        yield WaitingCalls("retry", member, 1, soonest[member])
+    for one in dispatch.queues.retries.values():
+        soonest[one.member] = min(one.until, soonest.get(one.member, one.until))
+    for one in dispatch.queues.retries.values():
+        yield WaitingCalls("retry", one.member, 1, soonest[one.member])
 
 
 def _closed(dispatch: Dispatch) -> Iterator[WaitingCalls]:

@@ -66,6 +66,19 @@ def test_a_hold_for_a_refusal_ends_when_calls_sent_after_it_are_answered() -> No
     assert (throttle.blocked_until, throttle.cap) == (0.0, None)
 
 
+def test_a_limit_that_answers_one_of_two_calls_is_not_taken_for_chance() -> None:
+    """They are sent at once, and the later one is there first: it is answered, the other refused."""
+    throttle, now = Throttle(), 0.0
+    throttle.ceiling = SLOTS
+    for _ in range(50):
+        throttle.sent += 2
+        throttle.refused(throttle.sent - 1, now, 2, 2.0, 0.5)
+        assert throttle.blocked_until >= now + 2.0
+        throttle.good(throttle.sent, 1)
+        assert throttle.blocked_until >= now + 2.0
+        now = throttle.blocked_until
+
+
 def test_refusals_in_a_row_by_chance_cost_one_slow_round() -> None:
     """The last seven of a wave, once; else one in ten, however few are sent: the cut is taken back."""
     line = Line(lambda order, n: order % 10 != 0 and not 250 <= order <= 256)

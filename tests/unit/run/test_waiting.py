@@ -117,6 +117,7 @@ def test_a_breaker_is_told_of_though_nobody_waits_for_it() -> None:
 
 def test_calls_that_were_refused_wait_by_themselves() -> None:
     desk = Desk()
-    with desk.dispatch.queues.backing_off("a", 5.0), desk.dispatch.queues.backing_off("a", 3.0):
+    queues = desk.dispatch.queues
+    with queues.backing_off("a", 5.0, bool), queues.backing_off("a", 3.0, bool):
         assert waits(desk) == (WaitingCalls("retry", "a", 2, 3.0),)
     assert waits(desk) == ()
