@@ -27,7 +27,10 @@ SIGNS = frozenset({
 CALM = frozenset({"fanfold"})
 """Starts a process, but only one, and waits for its end."""
 
-ALONE = ("tests/docs/", "tests/flow/test_scale.py", "tests/flow/test_tree_scale.py")
+ALONE = (
+    "tests/docs/", "tests/faces/test_newcomer.py", "tests/faces/test_wheel.py",
+    "tests/flow/test_scale.py", "tests/flow/test_tree_scale.py",
+)  # fmt: skip
 """One process each, waited for, whose output or memory is looked at: what counts there are lines and
 bytes, and the minutes that they take are better spent on those that race."""
 

@@ -40,6 +40,14 @@ def answered(ui: ServedUi, path: str) -> str:
     return unescape(re.sub(r"<.*?>", "", found[0])).strip() if found else ""
 
 
+def ordered(ui: ServedUi, path: str, **fields: str) -> str:
+    """What the process of the run answers, which a page does not wait for long."""
+    order(ui, path, **fields)
+    run = "/".join(path.partition("?")[0].split("/")[:3])
+    wait_until(lambda: "waits for the process" not in answered(ui, run))
+    return answered(ui, run)
+
+
 def path_of(folder: Path) -> str:
     return f"/run/{runs(folder)[-1]['run']}"
 
@@ -58,20 +66,16 @@ def test_a_run_is_paused_changed_and_continued(folder: Path, server: RunningServ
         ui, path = stack.enter_context(served(folder)), path_of(folder)
         answer = order(ui, f"{path}?tab=items", pause="")
         assert (answer.status, answer.headers["location"]) == (303, f"{path}?tab=items")
-        assert answered(ui, path) == "pause carried out"
+        wait_until(lambda: answered(ui, path) == "pause carried out")
         assert ">Continue</button>" in ui.page(path) and ">Pause</button>" not in ui.page(path)
-        order(ui, path, pause="")
-        assert answered(ui, path) == "pause refused: it is paused already"
-        order(ui, path, set="budget", value="50")
-        assert answered(ui, path) == "set budget=50 carried out"
-        order(ui, path, set="budget", value="lots")
-        assert answered(ui, path).startswith("set budget=lots refused: ")
-        order(ui, path, set="concurrency", value="1")
-        order(ui, f"{path}?tab=members", set="m=off")
+        assert ordered(ui, path, pause="") == "pause refused: it is paused already"
+        assert ordered(ui, path, set="budget", value="50") == "set budget=50 carried out"
+        assert ordered(ui, path, set="budget", value="lots").startswith("set budget=lots refused: ")
+        ordered(ui, path, set="concurrency", value="1")
+        ordered(ui, f"{path}?tab=members", set="m=off")
         assert ">Turn on</button>" in ui.page(f"{path}?tab=members")
-        order(ui, f"{path}?tab=members", set="m=on")
-        order(ui, f"{path}/item?id=i5", skip="i5")
-        assert answered(ui, path) == "skip i5 carried out"
+        ordered(ui, f"{path}?tab=members", set="m=on")
+        assert ordered(ui, f"{path}/item?id=i5", skip="i5") == "skip i5 carried out"
         server.release()
         order(ui, path, resume="")
         ended = run.end()
@@ -112,15 +116,12 @@ def test_a_worker_is_killed_and_relaunched(team: Root) -> None:
     team.program("a")
     with served(team.root, **team.env) as ui:
         path = path_of(team.root)
-        order(ui, f"{path}?tab=workers", kill="a")
-        assert answered(ui, path) == "kill a carried out"
+        assert ordered(ui, f"{path}?tab=workers", kill="a") == "kill a carried out"
         wait_until(lambda: team.states() == {"a": "KILLED", "b": "DONE"})
         team.prompt("a", "I am a")
-        order(ui, f"{path}/worker?id=a", relaunch="a")
-        assert answered(ui, path) == "relaunch a carried out"
+        assert ordered(ui, f"{path}/worker?id=a", relaunch="a") == "relaunch a carried out"
         wait_until(lambda: team.states() == {"a": "DONE", "b": "DONE"})
-        order(ui, f"{path}/worker?id=a", kill="nobody")
-        assert "has no worker 'nobody'" in answered(ui, path)
+        assert "has no worker 'nobody'" in ordered(ui, f"{path}/worker?id=a", kill="nobody")
 
 
 def test_a_worker_is_told_something(team: Root) -> None:
@@ -130,9 +131,8 @@ def test_a_worker_is_told_something(team: Root) -> None:
     team.program("a")
     with served(team.root, **team.env) as ui:
         path = f"{path_of(team.root)}/worker?id=a"
-        order(ui, path, tell="a", value="Mind <b>the gap</b>.")
         said = "tell a: Mind <b>the gap</b>. carried out: its program has the message and reads it"
-        assert answered(ui, path).startswith(said)
+        assert ordered(ui, path, tell="a", value="Mind <b>the gap</b>.").startswith(said)
     wait_until(lambda: team.states() == {"a": "DONE"})
     assert heard.read_text() == "Mind <b>the gap</b>."
 

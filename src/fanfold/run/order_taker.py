@@ -97,7 +97,7 @@ class OrderTaker:
             with suppress(FanfoldError):  # a store in trouble pauses the run by itself
                 for order in ctx.store.read.orders(ctx.record.no, ("given",)):
                     if order.what != NOTIFY:
-                        await self.take(order)
+                        await _to_the_end(self.take(order))
                 self._waits.look()
             await asyncio.sleep(LOOK)
 
@@ -332,3 +332,14 @@ class OrderTaker:
         if change.field == "budget" and value.usd is not None:
             self._refuse_unpriced(value)
         return lambda: ctx.steps.change(name, change.field, value)
+
+
+async def _to_the_end(taking: Coroutine[Any, Any, str]) -> None:
+    """Also when the run ends meanwhile: what became of an order is on record."""
+    task = asyncio.ensure_future(taking)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with suppress(FanfoldError):
+            await task
+        raise
