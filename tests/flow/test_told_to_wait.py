@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from math import ceil
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -90,3 +92,32 @@ def test_nobody_asks_before_the_time_that_was_told(memory_path: Path) -> None:
     receipt = played(memory_path, member, meanwhile=after(5.0, more))
     assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 6})
     assert times[1] - times[0] >= WAIT
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 8])
+@pytest.mark.parametrize("jitter", [0.0, 0.05])
+def test_a_slow_account_that_says_how_long_to_wait_fails_no_item(
+    memory_path: Path, at_once: int, jitter: float
+) -> None:
+    """One call in five seconds, after three at once. Whoever was refused is the first to go then: with one
+    call at a time, another took what the account gave each time, and the refused one failed."""
+    chance, left, last = Random(1), 3.0, 0.0
+
+    async def script(ask: Ask, n: int) -> Reply | Exception:
+        nonlocal left, last
+        await asyncio.sleep(chance.random() * jitter)
+        now = asyncio.get_running_loop().time()
+        left, last = min(3.0, left + (now - last) / 5), now
+        if left < 1:
+            told = float(ceil((1 - left) * 5))
+            return RateLimited("a: rate limited (429)", retry_after=told)
+        left -= 1
+        await asyncio.sleep(0.5)
+        return OK
+
+    member = Scripted(script, traits("a", limits=MemberLimits(concurrency=at_once)))
+    scene = Scene(memory_path, (member,), words(60), how={"concurrency": at_once, "reduce": None})
+    receipt = play(scene)
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 60})
+    assert receipt.seconds <= 1.1 * 57 * 5
+    assert len(member.asked) <= 60 + 66

@@ -41,6 +41,7 @@ UNKNOWN = (
 )
 ELSEWHERE = "the same was asked in a batch that another run left; resume that run to collect it"
 SKIPPED = "skipped by the operator"
+TO_CLAIM = 1.0  # seconds before the end of a stated wait at which a call is claimed again
 LONGEST_LOOK = 0.5  # seconds between looks at a claim that another process holds
 T = TypeVar("T")
 
@@ -328,11 +329,15 @@ class Obtain:
         if demand.others_free(id, now):
             return 0.0
         told, left = refusal.retry_after, grant.gauge.pool.throttle.blocked_until - now
-        if told is not None and left > 0 and told <= ctx.limits.max_wait:
-            if demand.others_open(id, now):
-                return 0.0  # it waits for whoever is free first
-            return min(told, left)  # then it waits with all others, and is the first to go
-        return ctx.limits.backoff(demand.refusals, told)
+        if told is None or left <= 0 or told > ctx.limits.max_wait:
+            return ctx.limits.backoff(demand.refusals, told)
+        if demand.others_open(id, now):
+            return 0.0  # it waits for whoever is free first
+        wait = min(told, left)  # with all others, and it is the first to go
+        if demand.claim_ahead and grant.traits.metered and not grant.traits.agent:
+            demand.not_before = now + wait
+            return max(0.0, wait - TO_CLAIM)
+        return wait
 
     # ── others who ask the same ──
 

@@ -156,10 +156,13 @@ class Demand:
     `failures` counts the failures by member. `claim_ahead`: it may be claimed before there is a slot;
     where there is a choice between members, that is made when there is one. Demands wait in a queue
     with those for the same members. `eligible`: where its candidates come from, if those may change.
+    `not_before`: it was refused, and is to wait until then; it is claimed meanwhile, so that it is the
+    first to go.
     """
 
     __slots__ = ("_ahead", "_made", "_queue", "ask", "avoid", "batch", "candidates", "claim_ahead",
-                 "eligible", "failures", "queue", "refusals", "refused", "seen", "sent", "step")  # fmt: skip
+                 "eligible", "failures", "not_before", "queue", "refusals", "refused", "seen", "sent",
+                 "step")  # fmt: skip
 
     def __init__(
         self, ask: Ask, candidates: tuple[Candidate, ...], queue: str, step: StepState,
@@ -176,7 +179,7 @@ class Demand:
         self.eligible: Eligible | None = None
         self.avoid: str | None = None
         self.failures: dict[str, int] = {}
-        self.refusals = 0
+        self.refusals, self.not_before = 0, 0.0
         self.refused: dict[str, tuple[int, int]] = {}  # by account: the first call, and how often
         self.sent = False  # somebody may have seen it
         self.batch = False  # it goes to a batch service, and needs no slot

@@ -3,7 +3,8 @@ whoever has to wait is handed a grant when something was given back.
 
 A call of a metered member is claimed on record before it is sent, which takes a commit. While all
 slots are taken, a few calls get their reservation and may be claimed ahead (`Grant.slot` is False);
-they get a slot, before all others, when one is free.
+they get a slot, before all others, when one is free. What was refused with a stated wait is claimed
+meanwhile too, and goes first: else those claimed already take what the account gives then, each time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from fanfold.run.grant import (
     Undecided,
     Unfunded,
     bears,
+    earlier,
     into_batch,
     put_in,
     suffices,
@@ -72,11 +74,11 @@ class Dispatch:
             if self.deadline is not None and now >= self.deadline:
                 raise Unfunded("seconds of the run: all were used")
             return into_batch(demand, now, self.shared)
-        step, limits = demand.step, self.limits
+        step, limits, now = demand.step, self.limits, self._now()
         crowded = step.in_flight >= step.concurrency or limits.in_flight >= limits.max_concurrency
-        if crowded and not (demand.claim_ahead and step.ahead < max(2, step.concurrency // 4)):
+        few = step.ahead < max(2, step.concurrency // 4) or demand.not_before > now
+        if crowded and not (demand.claim_ahead and few):
             return FULL
-        now = self._now()
         if self.deadline is not None and now >= self.deadline:
             raise Unfunded("seconds of the run: all were used")
         candidates = demand.candidates
@@ -85,14 +87,13 @@ class Dispatch:
             candidates = demand.in_order(self._turn)
         found = Undecided()
         for candidate in candidates:
-            if candidate.grade > found.worst_grade or (
-                step.dollars and candidate.traits.price is None
-            ):
+            unpriced = step.dollars and candidate.traits.price is None
+            if unpriced or candidate.grade > found.worst_grade:
                 continue
-            grant = self._offer(demand, candidate, found, now, crowded)
-            if grant is not None:
+            if grant := self._offer(demand, candidate, found, now, crowded):
                 return grant
-        if found.ahead is not None and demand.claim_ahead and found.until is None:
+        may_claim = demand.claim_ahead and (found.until is None or demand.not_before > now)
+        if found.ahead and may_claim:
             return self._granted(demand, *found.ahead, now, ahead=True)
         if found.waits:
             return Wait(found.until)
@@ -103,30 +104,32 @@ class Dispatch:
     ) -> Grant | None:
         """A grant, if this member can take it at once and the money suffices; else why not."""
         request, amount = demand.request(candidate)
-        verdict = candidate.gauge.check(now, amount.tokens, request.prefix)
+        gauge, traits = candidate.gauge, candidate.traits
+        verdict = gauge.check(now, amount.tokens, request.prefix)
+        refused = demand.not_before > now and traits.id == demand.avoid
         if verdict is not GO and verdict is not FULL:
             if isinstance(verdict, Wait):
                 found.closed_until(verdict.until, candidate, now, request.prefix)
-            return None
+            if not (refused and isinstance(verdict, Wait)) or broken(gauge):
+                return None
         accounts, shared = demand.step.accounts, None
-        if candidate.gauge.month is not None or self._outer:
+        if gauge.month is not None or self._outer:
             shared = self.shared(candidate)
             accounts = (*accounts, *(one.account(now) for one in shared))
         fit, account = fit_all(accounts, amount)
         if fit == "never" and request.least is not None:
             fit, request, amount = with_less(accounts, request, amount)
         if fit == "fits":
-            if verdict is GO and not crowded:
+            if verdict is GO and not crowded and not refused:
                 return self._granted(demand, candidate, request, amount, accounts, now)
             found.wait(candidate.holds)
-            gauge, traits = candidate.gauge, candidate.traits
-            few = gauge.ahead < max(2, gauge.most // 4)
+            if refused:
+                found.until = earlier(found.until, demand.not_before)
+            few = gauge.ahead < max(2, gauge.most // 4) or refused
             if traits.metered and not traits.agent and few and not broken(gauge):
                 found.ahead = found.ahead or (candidate, request, amount, accounts)
         elif fit == "never":
-            found.short = Unfunded(
-                account.shortage(amount), CannotPay(account, amount, candidate.traits.id)
-            )
+            found.short = Unfunded(account.shortage(amount), CannotPay(account, amount, traits.id))
         else:
             found.wait_for_money(candidate.grade, shared or ())
         return None
@@ -163,7 +166,7 @@ class Dispatch:
         grant = Grant(candidate, request, amount, demand.step, accounts)
         if candidate.grade or demand.failures:
             grant.why = why(demand, candidate)
-        grant.repeated = demand.refusals > 0
+        grant.repeated, grant.not_before = demand.refusals > 0, demand.not_before
         if not ahead:
             return self._start(grant, now)
         grant.started, grant.ahead = now, True
@@ -208,7 +211,8 @@ class Dispatch:
             if may is None:
                 if self.limits.in_flight >= self.limits.max_concurrency:
                     return
-                held.add(grant.step if grant.step.full else grant.gauge)
+                if grant.not_before <= now:
+                    held.add(grant.step if grant.step.full else grant.gauge)
                 continue
             self.claimed.remove(entry)
             if may:
@@ -232,8 +236,10 @@ class Dispatch:
         if full or self.held is not None:
             return None
         verdict = grant.gauge.check(now, grant.reserved.tokens, grant.request.prefix)
+        if verdict is GO and grant.not_before > now:
+            verdict = Wait(grant.not_before)
         if isinstance(verdict, Wait):
-            if verdict.until is not None:  # a rate: nothing else would wake it
+            if verdict.until is not None:  # nothing else would wake it
                 self._poke_at(f"slot of {grant.traits.id}", verdict.until)
             return None
         return verdict is GO
@@ -361,13 +367,13 @@ class Dispatch:
                 waiter.future.set_result(decision)
 
     def _poke_at(self, name: str, until: float) -> None:
-        """Once for each name, at the earliest time. Trap: a timer may ring a little too soon; then it
-        is set again. Another: what uvloop gives for less than a millisecond does not know its time."""
+        """Once for each name, at the earliest time. Traps: a timer may ring a little too soon, then it is
+        set again; what uvloop gives for less than a millisecond does not know its time."""
         loop = asyncio.get_running_loop()
         when = loop.time() + max(0.0, until - self._now())
         if (known := self._timers.get(name)) is not None:
-            earlier, timer = known
-            if earlier <= when:
+            known_at, timer = known
+            if known_at <= when:
                 return
             timer.cancel()
         self._timers[name] = when, loop.call_at(when, self._rang, name)

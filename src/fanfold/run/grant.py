@@ -43,11 +43,11 @@ class Grant:
     """Leave to make one call: the member, the reservation, and a slot, at once or later.
 
     `slot`: it holds one. `ahead`: it waits for one, with its reservation. `repeated`: for an ask that
-    was refused before. `batch`: it needs no slot.
+    was refused before, and is to wait until `not_before`. `batch`: it needs no slot.
     """
 
-    __slots__ = ("accounts", "ahead", "batch", "gauge", "order", "permit", "repeated", "request",
-                 "reserved", "slot", "started", "step", "traits", "why")  # fmt: skip
+    __slots__ = ("accounts", "ahead", "batch", "gauge", "not_before", "order", "permit", "repeated",
+                 "request", "reserved", "slot", "started", "step", "traits", "why")  # fmt: skip
 
     def __init__(
         self, candidate: Candidate, request: Request, reserved: Amount, step: StepState,
@@ -55,7 +55,7 @@ class Grant:
     ) -> None:  # fmt: skip
         self.gauge, self.traits = candidate.gauge, candidate.traits
         self.request, self.reserved, self.step, self.accounts = request, reserved, step, accounts
-        self.started, self.order = 0.0, 0
+        self.started, self.order, self.not_before = 0.0, 0, 0.0
         self.permit = PLAIN
         self.slot = self.ahead = self.repeated = self.batch = False
         self.why = candidate.why
@@ -270,8 +270,10 @@ class Queues:
                 del self._steps[waiter.demand.queue]
 
     def before(self, demand: Demand) -> bool:
-        """Whether somebody who waits comes before it."""
+        """Whether somebody who waits comes before it: before what was refused, only the same."""
         steps = self._steps.get(demand.queue, {})
+        if demand.refusals:
+            return any(queue[0].demand.refusals > 0 for queue in steps.values())
         return demand.step in steps or not all(step.full for step in steps)
 
     def first(self, name: str, full: Container[StepState]) -> Waiter | None:
