@@ -191,6 +191,19 @@ def test_a_batch_that_a_service_refuses_to_speak_of_is_not_written_off() -> None
     simulate(World(37111, (WorldJob(items=1, batch=True),), services))
 
 
+def test_a_kill_that_comes_while_its_run_ends_cancels_nobody() -> None:
+    """Its answer was being recorded."""
+    simulate(
+        World(
+            seed=57690,
+            jobs=(WorldJob(pattern="resolve", items=1),),
+            services=(SimulatedService(name="one", kind="batch"),),
+            faults=(WorldFault(kind="order", at=28, order="kill"),),
+            leases=True,
+        )
+    )
+
+
 def test_a_run_may_be_opened_again_with_less_money_than_an_operator_gave_it() -> None:
     service = SimulatedService("one", kind="workers")
     raised = WorldFault("order", at=57, amount=5.0, order="set budget=9")

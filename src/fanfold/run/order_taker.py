@@ -62,6 +62,7 @@ class OrderTaker:
         self.read_roster: Callable[[], Effect] | None = None
         self._main: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[None] | None = None  # until the main task is cancelled
+        self._over = False  # the work has ended: what is ordered changes nothing any more
 
     @asynccontextmanager
     async def taking(self, restated: frozenset[str], *, taken_over: bool) -> AsyncIterator[None]:
@@ -75,7 +76,7 @@ class OrderTaker:
     @asynccontextmanager
     async def until_killed(self, watch: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         """Meanwhile `watch` looks for orders, one of which may end this."""
-        self._main = asyncio.current_task()
+        self._main, self._over = asyncio.current_task(), False
         watching = asyncio.create_task(watch)
         try:
             yield
@@ -85,6 +86,7 @@ class OrderTaker:
             self._main.uncancel()  # that was us
             raise self._ctx.stopping.error() from None
         finally:
+            self._over = True
             tasks = [watching] if self._killing is None else [watching, self._killing]
             for task in tasks:
                 task.cancel()
@@ -153,7 +155,7 @@ class OrderTaker:
             there = await self._delivered(order)
             effect, said = (_nothing, HANDED) if there else (effect, AT_NEXT_START)
         fact = AnswerOrder(order.no, ctx.clock.now(), "done", said, budget)
-        if await ctx.store.write(fact):
+        if await ctx.store.write(fact) and not self._over:
             effect()
             ctx.dispatch.queues.look_again()
             ctx.dispatch.poke()

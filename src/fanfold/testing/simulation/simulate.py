@@ -168,8 +168,9 @@ class Simulation:
         slot = process.slot
         self._faults.stepped(process)
         if process.ended and process.alive and process.main is not None:
-            error = process.main.exception()
-            if error is not None:
+            if process.main.cancelled():
+                raise AssertionError(f"job {slot} was cancelled by nobody outside it")
+            if (error := process.main.exception()) is not None:
                 raise AssertionError(f"job {slot}: {error!r}") from error
             if process.loop.failures:
                 raise AssertionError(f"job {slot}: {process.loop.failures[0]}")
