@@ -63,6 +63,7 @@ class OrderTaker:
         self._main: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[None] | None = None  # until the main task is cancelled
         self._over = False  # the work has ended: what is ordered changes nothing any more
+        self._taking = False  # what becomes of an order is being recorded
 
     @asynccontextmanager
     async def taking(self, restated: frozenset[str], *, taken_over: bool) -> AsyncIterator[None]:
@@ -87,21 +88,32 @@ class OrderTaker:
             raise self._ctx.stopping.error() from None
         finally:
             self._over = True
+            if not self._taking:
+                watching.cancel()
+            if self._killing is not None:
+                self._killing.cancel()
             tasks = [watching] if self._killing is None else [watching, self._killing]
-            for task in tasks:
-                task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Until it is cancelled."""
+        """Until it is cancelled, or the work is over: what becomes of an order that it has taken up then is
+        on record."""
         ctx = self._ctx
-        while True:
+        while not self._over:
             with suppress(FanfoldError):  # a store in trouble pauses the run by itself
                 for order in ctx.store.read.orders(ctx.record.no, ("given",)):
-                    if order.what != NOTIFY:
-                        await _to_the_end(self.take(order))
+                    if order.what != NOTIFY and not self._over:
+                        await self._take_up(order)
                 self._waits.look()
-            await asyncio.sleep(LOOK)
+            if not self._over:
+                await asyncio.sleep(LOOK)
+
+    async def _take_up(self, order: OrderRecord) -> None:
+        self._taking = True
+        try:
+            await self.take(order)
+        finally:
+            self._taking = False
 
     async def begin(
         self, restated: frozenset[str] = frozenset(), *, taken_over: bool = False
@@ -334,14 +346,3 @@ class OrderTaker:
         if change.field == "budget" and value.usd is not None:
             self._refuse_unpriced(value)
         return lambda: ctx.steps.change(name, change.field, value)
-
-
-async def _to_the_end(taking: Coroutine[Any, Any, str]) -> None:
-    """Also when the run ends meanwhile: what became of an order is on record."""
-    task = asyncio.ensure_future(taking)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        with suppress(FanfoldError):
-            await task
-        raise
