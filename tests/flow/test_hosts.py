@@ -19,7 +19,7 @@ from tests.flow.proxy import Proxy
 from tests.flow.share_processes import ITEMS, StoreRows, while_answering
 from tests.hosts import LAB, Host, HostProgram, laboratory
 from tests.postgres import server_at
-from tests.waiting import wait_until
+from tests.waiting import LONG, wait_until
 
 SHORT = 10  # seconds of a lease
 KEY = "    key: env:MODEL_KEY\n"
@@ -76,7 +76,9 @@ def test_a_run_on_one_host_is_carried_out_by_workers_on_two_others(
     """The link of one is cut for a while: what it has is finished and reported when it is back."""
     db, mill, gpu = hosts
     with server_at(db.address, db.words(process_numbers=False)) as database:
-        team = Team(database.place(), model, tmp_path, 120)
+        team = Team(database.place("team"), model, tmp_path, 120)
+        opening.open_store(team.place).close()
+        database.run(f"update team.store set lease = {LONG}")
         with team.worker(mill) as one, team.worker(gpu) as two, team.running(db) as run:
             run.until(lambda: len(team.asked()) >= 30)
             mill.cut()
