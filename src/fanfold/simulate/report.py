@@ -181,12 +181,20 @@ def _plainly(one: WaitingCalls) -> WaitingCalls:
 # ── advice ───────────────────────────────────────────────────────────────────────────────────
 
 
+TIMELESS = (
+    "No call takes time here, so nothing can be said of concurrency; state a latency:"
+    " --member NAME:latency=2s."
+)
+
+
 def advice(tried: Mapping[int, Simulated]) -> str:
     """By concurrency: which is worth it, and what binds beyond it, in one or two sentences."""
     if len(tried) < 2:
         return ""
     rows = sorted(tried)
     times = {one: spread(tried[one].of("total", "", "seconds")).p50 for one in rows}
+    if max(times.values()) <= 0.0:
+        return TIMELESS
     worth = min(times.values()) * (1 + WORTH) + 1e-9
     chosen, last = next(one for one in rows if times[one] <= worth), rows[-1]
     waits = [one for one in time_shares(tried[last]) if one.why in BINDING]

@@ -214,6 +214,16 @@ def test_what_ifs_do_what_they_say(tmp_path: Path) -> None:
     assert rows["concurrency=32"].seconds.p50 < plain.seconds.p50 / 2
 
 
+def test_where_no_call_takes_time_nothing_is_said_of_concurrency(tmp_path: Path) -> None:
+    """As with functions, of which nothing is on record."""
+    (tmp_path / "roster.yaml").write_text("members: [{id: f, kind: function, target: 'm:f'}]")
+    (tmp_path / "plan.yaml").write_text(
+        "name: p\nroster: roster.yaml\ninput: {count: 9}\nsteps: [{map: {member: f}}]"
+    )
+    found = simulated(prepare(str(tmp_path / "plan.yaml"), Options()), what_if=("concurrency=2",))
+    assert found.advice.startswith("No call takes time here, so nothing can be said")
+
+
 def test_the_advice_says_what_binds(tmp_path: Path) -> None:
     job = job_of(tmp_path, PLAN.replace("gate:", "concurrency: 4\n      gate:"), items=50)
     limits = ROSTER.replace("{concurrency: 32}", "{concurrency: 32, rpm: 120}")
