@@ -23,6 +23,7 @@ from fanfold.members.mcp_stdio import started
 from fanfold.members.tools import ToolFailure, ToolMember, environment, shown_value, told
 from fanfold.work.ask import Tool
 from fanfold.work.nearest import remedy
+from fanfold.work.raised import singly
 from fanfold.work.started import MAX_BYTES
 from fanfold.work.tool import StatedTool, ToolResult
 
@@ -192,8 +193,7 @@ class _Session:
 
     def _why(self, error: BaseException) -> str:
         """In one line; what a program printed last says more than how its pipe ended."""
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
+        error = singly(error)[0]
         if isinstance(error, MCPError):
             error = ConnectionError(error.message)
         said = ""

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
 from html import escape
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
 
@@ -19,7 +20,7 @@ from fanfold.patterns.prompt import Prompt, check_prompt
 from fanfold.patterns.tables import Table, missing_extra, write_table
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
-from fanfold.work.arguments import Checked, is_uncalled, takes
+from fanfold.work.arguments import Checked, is_uncalled, public, takes
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.batch import HEDGE_AND_BATCH, TOOLS_AND_BATCH
 from fanfold.work.check import described
@@ -33,11 +34,23 @@ from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Spread, T
 from fanfold.work.tool import CALLS, ROUNDS, StatedTool, StatedTools, script_tools
 from fanfold.work.typed import as_type
 
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 T = TypeVar("T")
 
 TaskHandler: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 """How a task is carried to its outcome: by the run itself, by a vote, by a pattern inside."""
 SHOWN, ROWS, COLUMNS, CELL = 4_000, 10, 12, 200  # of a result, in a notebook: letters, or a table
+
+
+def pattern(fn: F) -> F:
+    """A function for scripts that takes a run, and ends it orderly when it stops; see `Run.whole_of`."""
+
+    @wraps(fn)
+    async def carried_out(*args: Any, **named: Any) -> Any:
+        run: Run = args[0] if args else named["run"]
+        return await run.whole_of(fn(*args, **named))
+
+    return public(cast(F, carried_out))
 
 
 class PatternOptions(TypedDict, total=False):

@@ -12,7 +12,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.gates.default import default
-from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, pattern, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import (
     AskedReduce,
     begin_synthesis,
@@ -68,7 +68,7 @@ def over_all(
     return OverAll(fn, each)
 
 
-@public
+@pattern
 async def conduct(
     run: Run,
     specs: Source | Iterable[Any],

@@ -14,6 +14,7 @@ from fanfold.patterns.arguments import (
     NoValue,
     PatternOptions,
     TaskHandler,
+    pattern,
     prompt_for,
     reply_of,
     terms_of,
@@ -111,7 +112,7 @@ def division_of(
 _STATED = ("fits", "split", "max_depth", "max_pieces")
 
 
-@public
+@pattern
 async def divide_and_conquer(
     run: Run,
     items: str | Source | Iterable[Any],

@@ -9,7 +9,14 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, prompt_for, terms_of
+from fanfold.patterns.arguments import (
+    Folded,
+    PatternOptions,
+    TaskHandler,
+    pattern,
+    prompt_for,
+    terms_of,
+)
 from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of, readable
 from fanfold.patterns.question_vote import QuestionVote, decision, escalated, put_to_vote
 from fanfold.patterns.reduce import Reducing, reduce_batch
@@ -45,7 +52,7 @@ class Voting(PatternOptions, VoteOptions, total=False):
     """What `ensemble` takes: how to ask, and how the votes decide."""
 
 
-@public
+@pattern
 async def ensemble(
     run: Run,
     items: Source | Iterable[Any],

@@ -17,6 +17,7 @@ from fanfold.patterns.arguments import (
     ask_member,
     begin_handler,
     handler,
+    pattern,
     terms_of,
 )
 from fanfold.patterns.graph_state import KeptOutcomes, Pace
@@ -131,7 +132,7 @@ def _check_node(one: GraphNode) -> None:
         raise BadInput(f"task `{one.id}`: `{name}` is not free as a name in `data`; rename it")
 
 
-@public
+@pattern
 async def graph(
     run: Run,
     tasks: Iterable[GraphNode | dict[str, Any]],

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.patterns.arguments import Folded, NoValue, PatternOptions, terms_of
+from fanfold.patterns.arguments import Folded, NoValue, PatternOptions, pattern, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce, placeholder_asks
 from fanfold.patterns.gathered import need_field, passed, settle_all, terms_of_nobody
 from fanfold.patterns.nested import settle_value, value_of
@@ -20,7 +20,6 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, source_of
 from fanfold.work import check
-from fanfold.work.arguments import public
 from fanfold.work.blocking import item_path
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import MISSING, spread
@@ -51,7 +50,7 @@ class GroupedParts(msgspec.Struct):
     parts: list[Part]
 
 
-@public
+@pattern
 async def group(
     run: Run,
     items: Source | Iterable[Any],

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, pattern, terms_of
 from fanfold.patterns.gathered import (
     Gathered,
     needed_block,
@@ -22,7 +22,6 @@ from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch, duplicate_id
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
-from fanfold.work.arguments import public
 from fanfold.work.blocking import Block, blocked_record, pairs_between
 from fanfold.work.item import Item, Source, canonical
 from fanfold.work.task import Terms
@@ -39,7 +38,7 @@ class JoiningWay(msgspec.Struct, frozen=True):
     block: Block = Block()
 
 
-@public
+@pattern
 async def join(
     run: Run,
     left: Source | Iterable[Any],

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, pattern, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce
 from fanfold.patterns.prompt import (
     Prompt,
@@ -36,7 +36,6 @@ from fanfold.run.shares import Ranges
 from fanfold.run.sources import source_of
 from fanfold.run.stream import Sharding
 from fanfold.run.task_state import TaskState
-from fanfold.work.arguments import public
 from fanfold.work.ask import Ask
 from fanfold.work.batch import SHARD_AND_BATCH
 from fanfold.work.check import whole
@@ -52,7 +51,7 @@ from fanfold.work.task import Place, Reducer, Task, Terms
 from fanfold.work.watch import script_watch
 
 
-@public
+@pattern
 async def map_reduce(
     run: Run,
     items: Source | Iterable[Any],

@@ -18,6 +18,7 @@ from fanfold.patterns.arguments import (
     ask_member,
     begin_handler,
     handler,
+    pattern,
     prompt_for,
     terms_of,
 )
@@ -74,7 +75,7 @@ def stage(
     return Stage(made, terms, size, handler(by))
 
 
-@public
+@pattern
 async def pipeline(
     run: Run,
     items: Source | Iterable[Any],

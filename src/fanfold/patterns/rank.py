@@ -11,7 +11,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.gates.combine import all_of
-from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, pattern, terms_of
 from fanfold.patterns.asked_reduce import placeholder_asks
 from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody, terms_within
 from fanfold.patterns.map_reduce import map_batch
@@ -20,7 +20,6 @@ from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, source_of
-from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.check import text, whole
 from fanfold.work.item import Item, Source
@@ -49,7 +48,7 @@ class RankingWay(msgspec.Struct, frozen=True):
         return self.rounds or usual_rounds(items, self.window)
 
 
-@public
+@pattern
 async def rank(
     run: Run,
     items: Source | Iterable[Any],

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, pattern, terms_of
 from fanfold.patterns.gathered import (
     Gathered,
     need_field,
@@ -25,7 +25,6 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, source_of
 from fanfold.work import check
-from fanfold.work.arguments import public
 from fanfold.work.blocking import (
     Block,
     Blocked,
@@ -61,7 +60,7 @@ class ResolvingWay(msgspec.Struct, frozen=True):
     naming: Naming = Naming()
 
 
-@public
+@pattern
 async def resolve(
     run: Run,
     items: Source | Iterable[Any],

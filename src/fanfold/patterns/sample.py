@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from fanfold.patterns.arguments import Folded
+from fanfold.patterns.arguments import Folded, pattern
 from fanfold.patterns.gathered import need_field, passed, settle_all, terms_of_nobody
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.work import check
-from fanfold.work.arguments import public
 from fanfold.work.blocking import item_path
 from fanfold.work.check import whole
 from fanfold.work.fields import MISSING, leaves
@@ -70,7 +69,7 @@ def _shares(wanted: int, sizes: Sequence[int]) -> list[int]:
     return shares
 
 
-@public
+@pattern
 async def sample(
     run: Run,
     items: Source | Iterable[Any],

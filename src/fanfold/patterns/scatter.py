@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.errors import BadInput, RunStopped
-from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, pattern, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import (
     AskedReduce,
     begin_synthesis,
@@ -23,7 +23,6 @@ from fanfold.run.planning import Batch
 from fanfold.run.pool import end_all
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, as_item
-from fanfold.work.arguments import public
 from fanfold.work.check import number, whole
 from fanfold.work.item import Item, Source
 from fanfold.work.options import option
@@ -65,7 +64,7 @@ class Reach(msgspec.Struct, frozen=True):
 ALL = Reach()
 
 
-@public
+@pattern
 async def scatter_gather(
     run: Run,
     over: Source | Iterable[Any],

@@ -26,7 +26,7 @@ from fanfold.work.check import Check, flag, many, text, whole
 from fanfold.work.member import Member
 from fanfold.work.options import function, instance, read_budget, stated
 from fanfold.work.outcome import Receipt
-from fanfold.work.raised import error_text
+from fanfold.work.raised import error_text, singly
 from fanfold.work.tags import check_tags
 from fanfold.work.task import Budget
 
@@ -119,15 +119,16 @@ async def carried_out(run: Run) -> AsyncIterator[Run]:
             await run.adopt()
         async with run.taking_orders():
             yield run
-    except RunStopped:
-        if run.stopping is None:
-            raise
-    except ReduceFailed as error:
-        failed = error
-        run.pause(str(error))
     except BaseException as error:
-        run.kill(error_text(error))
-        raise
+        reasons = singly(error)  # a task group of the script's may be around the patterns
+        if not all(isinstance(one, RunStopped | ReduceFailed) for one in reasons):
+            run.kill(error_text(error))
+            raise
+        failed = next((one for one in reasons if isinstance(one, ReduceFailed)), None)
+        if failed is not None:
+            run.pause(str(failed))
+        elif run.stopping is None:
+            raise
     finally:
         await finish(run.store, run)
     if run.stopping is not None:

@@ -23,14 +23,23 @@ _LONGEST = 300  # characters of its text
 
 def error_text(error: BaseException) -> str:
     """`KeyError: 'price' (rules.py:12)`. The place is the innermost one in a file that is neither
-    fanfold's nor a library's; without such a file there is none. The traceback goes to the log
-    `fanfold.raised`, for `--debug`."""
+    fanfold's nor a library's; without such a file there is none. Of a group, its first error. The traceback
+    goes to the log `fanfold.raised`, for `--debug`."""
+    error, *others = singly(error)
     text = _message(error)
     place = _place(error.__traceback__)
     if _log.isEnabledFor(logging.DEBUG):
         _log.debug("%s", place, exc_info=error)
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return f"{what} ({place})" if place else what
+    what = f"{what} ({place})" if place else what
+    return f"{what}, and {len(others)} more" if others else what
+
+
+def singly(error: BaseException) -> list[BaseException]:
+    """What a group of errors is made of, such as a task group raises; of any other error, that one."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [one for each in error.exceptions for one in singly(each)]
 
 
 def name_of(function: object) -> str:
