@@ -170,8 +170,11 @@ def test_a_single_item_is_no_list_of_items(tmp_path: Path, items: Any, said: str
     assert str(refused.value) == said
 
 
-def test_a_run_that_was_not_entered_is_named(tmp_path: Path) -> None:
-    run: Any = ff.open_run("script", members=[ff.function(str)], store=tmp_path / "store")
+@pytest.mark.parametrize("what", ["not entered", "no run"])
+def test_what_is_no_open_run_is_refused_with_the_way_to_one(tmp_path: Path, what: str) -> None:
+    run: Any = None
+    if what == "not entered":
+        run = ff.open_run("script", members=[ff.function(str)], store=tmp_path / "store")
 
     async def main() -> ff.Folded:
         return await ff.map_reduce(run, ["a"])

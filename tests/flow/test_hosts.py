@@ -79,7 +79,9 @@ def test_a_run_on_one_host_is_carried_out_by_workers_on_two_others(
         team = Team(database.place("team"), model, tmp_path, 120)
         opening.open_store(team.place).close()
         database.run(f"update team.store set lease = {LONG}")
+        rows = StoreRows(team.place)
         with team.worker(mill) as one, team.worker(gpu) as two, team.running(db) as run:
+            run.until(lambda: len(rows.ask("select id from workers")) == 2)
             run.until(lambda: len(team.asked()) >= 30)
             mill.cut()
             run.until(lambda: len(team.asked()) >= 90)

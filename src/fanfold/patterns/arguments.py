@@ -3,18 +3,17 @@ happens when it goes wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
 from html import escape
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
-from fanfold.errors import BadInput, FanfoldError
+from fanfold.errors import BadArgument, BadInput, FanfoldError
 from fanfold.gates.default import standard
 from fanfold.patterns.prompt import Prompt, check_prompt
 from fanfold.patterns.tables import Table, missing_extra, write_table
@@ -34,7 +33,7 @@ from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Spread, T
 from fanfold.work.tool import CALLS, ROUNDS, StatedTool, StatedTools, script_tools
 from fanfold.work.typed import as_type
 
-F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 TaskHandler: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
@@ -43,14 +42,16 @@ SHOWN, ROWS, COLUMNS, CELL = 4_000, 10, 12, 200  # of a result, in a notebook: l
 
 
 def pattern(fn: F) -> F:
-    """A function for scripts that takes a run, and ends it orderly when it stops; see `Run.whole_of`."""
+    """A pattern for scripts, which may have several under way in a run."""
 
-    @wraps(fn)
-    async def carried_out(*args: Any, **named: Any) -> Any:
-        run: Run = args[0] if args else named["run"]
-        return await run.whole_of(fn(*args, **named))
+    def within(run: Any, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        if isinstance(run, Run):
+            return run.after_all_calls(work)
+        work.close()
+        how = f"async with open_run(…) as run: await {fn.__name__}(run, …)"
+        raise BadArgument(f"{fn.__name__}() needs a run that is open: {how}")
 
-    return public(cast(F, carried_out))
+    return public(fn, within)
 
 
 class PatternOptions(TypedDict, total=False):

@@ -268,17 +268,6 @@ class Dispatch:
             self._poke_due = True
             asyncio.get_running_loop().call_soon(self.poke)
 
-    async def calls_end(self) -> None:
-        """Wait until none is under way; nothing keeps new ones from being sent meanwhile."""
-        ended = asyncio.Event()
-        self.on_freed.append(ended.set)
-        try:
-            while self.limits.in_flight:
-                ended.clear()
-                await ended.wait()
-        finally:
-            self.on_freed.remove(ended.set)
-
     def failed(self, grant: Grant, ids: tuple[str, ...], error: Exception) -> None:
         """What a call about these items that brought no reply says about its member."""
         limits, gauge, now = self.limits, grant.gauge, self._now()

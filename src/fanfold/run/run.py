@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
-from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -12,7 +11,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from fanfold.clock import Clock, RealClock
-from fanfold.errors import RunStopped
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import AddRun, CloseRun, ItemEnding, NewReply, RunRecord
 from fanfold.members.entry import ScriptedEntry
@@ -41,14 +39,10 @@ from fanfold.work.task import AskPower, Place, Task, Terms, Who, asks_of
 
 T = TypeVar("T")
 CarryOut = Callable[[TaskState], Awaitable[None]]
-_patterns: ContextVar[frozenset[int]] = ContextVar("patterns", default=frozenset())
-"""In which runs a pattern is under way here: others that are called meanwhile are parts of it."""
 
 
 class Run(RunFigures):
     """`do` one task or `stream` many; a pattern is ordinary Python over these two."""
-
-    _shared: Shared
 
     def __init__(
         self,
@@ -61,14 +55,16 @@ class Run(RunFigures):
     ) -> None:
         """`whole`: the run that this one is a branch of."""
         clock = clock or RealClock()
-        shared: Shared = whole._shared if whole else share(store, record, source, settings, clock)
-        self._shared, self._source, self._whole = shared, source, whole
+        shared = whole._shared if whole else share(store, record, source, settings, clock)
+        self._shared: Shared = shared
+        self._source, self._whole = source, whole
         self._ctx = build(store, record, settings, clock, shared, self._carried)
         self.record, self.settings, self.clock = record, settings, clock
         self.anew, self.only = settings.anew, settings.only
         self._governor = Governor(self._ctx, settings.govern, settings.approve)
         self._adopted = Adopted(self._ctx)
         self._orders = OrderTaker(self._ctx, self._governor)
+        self.after_all_calls = self._ctx.stopping.after_all_calls
         self._result, self._flaw = b"null", None
         self.at_close = []
         self.left_out: list[Missing] = []  # passed, but behind a reduce that failed
@@ -345,25 +341,6 @@ class Run(RunFigures):
         await self.store.flush()
 
     # ── stopping and closing ──
-
-    async def whole_of(self, pattern: Awaitable[T]) -> T:
-        """Carry out a pattern of a script, which may do several at once. When the run stops, none of them
-        ends while calls are under way: a task group cancels all others when the first one raises, and
-        calls that are cut off are paid for. Only a part of another pattern ends at once: what a call
-        itself does cannot wait for that call."""
-        outer, run = _patterns.get(), id(self._shared)
-        if run in outer:
-            return await pattern
-        before = _patterns.set(outer | {run})
-        try:
-            return await pattern
-        except RunStopped:
-            if self._ctx.stopping.stop is None or self._ctx.stopping.stop.status != "killed":
-                await self._ctx.dispatch.calls_end()
-                self._ctx.stopping.halt_if_unpaid()  # before anything else can begin
-            raise
-        finally:
-            _patterns.reset(before)
 
     def pause(self, reason: str, cause: StopCause | None = None) -> None:
         """No new call; what is under way ends by itself, then the run can be resumed."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NoReturn
+from collections.abc import Awaitable
+from contextvars import ContextVar
+from typing import NoReturn, TypeVar
 
 import msgspec
 
@@ -12,6 +14,10 @@ from fanfold.run.dispatch import Dispatch
 from fanfold.run.unpaid import CannotPay, Unpaid
 from fanfold.work.outcome import State, StopCause
 from fanfold.work.task import Task
+
+T = TypeVar("T")
+_patterns: ContextVar[frozenset[int]] = ContextVar("patterns", default=frozenset())
+"""In which runs a pattern is under way here: others that are called meanwhile are parts of it."""
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -68,6 +74,37 @@ class Stopping:
         if self.stop is None:
             first = asyncio.FIRST_COMPLETED
             await asyncio.wait((self._signal, *sooner), timeout=seconds, return_when=first)
+
+    # ── several patterns at once ──
+
+    async def after_all_calls(self, pattern: Awaitable[T]) -> T:
+        """Carry out a pattern of a script, which may do several at once. When the run stops, none of them
+        ends while calls are under way: a task group cancels all others when the first one raises, and
+        calls that are cut off are paid for. Only a part of another pattern ends at once: what a call
+        itself does cannot wait for that call."""
+        outer, run = _patterns.get(), id(self._dispatch)
+        if run in outer:
+            return await pattern
+        before = _patterns.set(outer | {run})
+        try:
+            return await pattern
+        except RunStopped:
+            if self.stop is None or self.stop.status != "killed":
+                await self._calls_end()
+                self.halt_if_unpaid()  # before anything else can begin
+            raise
+        finally:
+            _patterns.reset(before)
+
+    async def _calls_end(self) -> None:
+        ended, freed = asyncio.Event(), self._dispatch.on_freed
+        freed.append(ended.set)
+        try:
+            while self._dispatch.limits.in_flight:
+                ended.clear()
+                await ended.wait()
+        finally:
+            freed.remove(ended.set)
 
     # ── for lack of money ──
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import lru_cache, wraps
 from pathlib import Path
 from types import FunctionType, TracebackType
@@ -26,26 +25,26 @@ _OURS = (f"{Path(__file__).parents[1]}{os.sep}", f"{Path(os.__file__).parent}{os
 """Where our own code is, and what calls it."""
 
 
-def public(fn: F) -> F:
+def public(fn: F, within: Callable[[Any, Any], Awaitable[Any]] | None = None) -> F:
     """A function for users. Its keywords are those it writes out and those of its `Unpack[...]`. A
-    traceback of bad input ends here, below the line of the user's that called it."""
+    traceback of bad input ends here, below the line of the user's that called it. `within`: how the async
+    `fn` is carried out in its argument `run`."""
 
-    def check(args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    def check(args: tuple[Any, ...], named: Mapping[str, Any]) -> Mapping[str, Any]:
         check_names(f"{fn.__name__}()", named, names_of(fn))
         try:
             given = _signature(fn).bind(*args, **named).arguments
         except TypeError as error:
             raise BadArgument(f"{fn.__name__}(): {error}") from None
-        if isinstance(given.get("run"), AbstractAsyncContextManager):
-            how = f"async with open_run(…) as run: await {fn.__name__}(run, …)"
-            raise BadArgument(f"{fn.__name__}() needs a run that is open: {how}")
         check_texts(fn.__name__, args, named)
+        return given
 
     @wraps(fn)
     async def later(*args: Any, **named: Any) -> Any:
         try:
-            check(args, named)
-            return await fn(*args, **named)
+            given = check(args, named)
+            work = fn(*args, **named)
+            return await (work if within is None else within(given["run"], work))
         except BadInput as error:
             raise _shortened(error) from error.__cause__
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from fanfold.errors import BadInput
 from fanfold.gates.checks import require
 from fanfold.gates.default import default
+from fanfold.members.function import function
+from fanfold.observe.script import open_run
 from fanfold.patterns.conductor import ConductedResult, check_size, conduct, over_all
 from fanfold.work.ask import Ask, Message, Reply
 from fanfold.work.outcome import Outcome, Verdict, fail, unjudged
@@ -95,9 +98,15 @@ def test_a_gate_over_all_needs_a_function() -> None:
         ([1], {"concurrency": 3}, "say `at_once`, not `concurrency`"),
     ],
 )
-def test_bad_input_is_refused_before_the_run_is_touched(
-    specs: Any, how: dict[str, Any], wrong: str
+def test_bad_input_is_refused_before_anything_is_planned(
+    tmp_path: Path, specs: Any, how: dict[str, Any], wrong: str
 ) -> None:
-    with pytest.raises(BadInput) as refused:
-        asyncio.run(conduct(None, specs, **how))  # type: ignore[arg-type]
-    assert wrong in str(refused.value)
+    async def refused() -> str:
+        members = [function(str, id="f")]
+        async with open_run("r", store=tmp_path / "s", members=members) as run:
+            with pytest.raises(BadInput) as caught:
+                await conduct(run, specs, **how)
+            assert run.statistics().planned == 0
+        return str(caught.value)
+
+    assert wrong in asyncio.run(refused())
