@@ -43,6 +43,11 @@ class Price(
     call: float = 0.0
     tiers: tuple[Tier, ...] = ()
 
+    @property
+    def flat(self) -> bool:
+        """A call costs the same, however long it is."""
+        return self == Price(call=self.call)
+
 
 FREE = Price()
 

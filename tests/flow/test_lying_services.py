@@ -71,6 +71,18 @@ def test_a_cost_that_cannot_be_is_the_worst_case(memory_path: Path, told: Any) -
     assert receipt.cost_usd == dollars(worst(PRICE, 1024 + len("Say word 0"), 400))
 
 
+@pytest.mark.parametrize(("price", "at_most"), [(Price(call=0.01), False), (PRICE, True)])
+def test_only_where_tokens_count_is_the_cost_without_usage_a_bound(
+    memory_path: Path, price: Price, at_most: bool
+) -> None:
+    member = traits("provider", price=price, max_tokens=400)
+    provider = Provider(lambda ask, n: Said(Reply("fine"), TRUE), like=member)
+    receipt = play(Scene(memory_path, (provider,), words(3)))
+    assert receipt.cost_at_most == at_most
+    assert receipt.cost_usd >= dollars(provider.bill)
+    assert at_most or receipt.cost_usd == 0.03
+
+
 # ── errors after the reply was produced ──────────────────────────────────────────────────────
 
 

@@ -44,8 +44,8 @@ class Charge(NamedTuple):
 
 
 def charge(traits: Traits, reserved: Amount, reply: Reply, most: int) -> Charge:
-    """As the member said, else by its tokens, else the worst case stands. `most` are the tokens that a
-    reply may have. An agent decides itself how often it asks; its own cap bounds it
+    """As the member said, else by its tokens, else the worst case stands, which is what it costs where
+    tokens do not count. `most` are the tokens that a reply may have. An agent decides itself how often it asks; its own cap bounds it
     (`members/agents/bounds`)."""
     if not traits.metered:
         return _FREE
@@ -55,7 +55,7 @@ def charge(traits: Traits, reserved: Amount, reply: Reply, most: int) -> Charge:
     if reply.cost_usd is not None:
         usd = nanos(reply.cost_usd)
     elif usage is None or price is None:
-        usd, bound = reserved.usd, True
+        usd, bound = reserved.usd, traits.agent or price is None or not price.flat
     else:
         usd = cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
     over = ""
