@@ -181,3 +181,41 @@ def test_a_pattern_within_a_call_does_not_wait_for_that_call(tmp_path: Path) -> 
     with pytest.raises(RunStopped, match=r"^paused: that is enough"):
         asyncio.run(main())
     assert pair.begun == pair.ended
+
+
+@pytest.mark.parametrize("why", ["a reduce that fails", "a mistake", "never awaited"])
+def test_no_pattern_is_left_behind_when_the_block_of_its_run_is_left(
+    tmp_path: Path, why: str
+) -> None:
+    """`gather` raises what the first one raises, and lets the others go on."""
+    pair = Pair()
+
+    def picky(texts: list[str]) -> str:
+        raise ValueError("not today")
+
+    async def left(run: ff.Run) -> None:
+        await pair.under_way(2)
+        asyncio.get_running_loop().call_later(0.2, pair.may_end.set)
+        if why == "a mistake":
+            raise LookupError("my own mistake")
+        if why == "a reduce that fails":
+            await pair.map(run, "quick", reduce=picky)
+
+    async def main() -> None:
+        work: list[asyncio.Future[Any]] = []
+        try:
+            async with ff.open_run("r", store=tmp_path / "s", members=pair.members) as run:
+                work.append(asyncio.ensure_future(pair.map(run, "slow")))
+                await asyncio.gather(left(run), *(work if why != "never awaited" else ()))
+        finally:
+            assert work[0].done() and isinstance(work[0].exception(), RunStopped)
+
+    said = {
+        "a mistake": (LookupError, "^my own mistake"),
+        "a reduce that fails": (RunStopped, "^paused: reduce: `picky` raised ValueError"),
+        "never awaited": (RunStopped, "^paused: the block of the run was left while patterns were"),
+    }
+    with pytest.raises(said[why][0], match=said[why][1]):
+        asyncio.run(main())
+    assert pair.begun == pair.ended
+    assert ended(tmp_path / "s") == ("killed" if why == "a mistake" else "paused", 0)

@@ -45,8 +45,8 @@ class Charge(NamedTuple):
 
 def charge(traits: Traits, reserved: Amount, reply: Reply, most: int) -> Charge:
     """As the member said, else by its tokens, else the worst case stands, which is what it costs where
-    tokens do not count. `most` are the tokens that a reply may have. An agent decides itself how often it asks; its own cap bounds it
-    (`members/agents/bounds`)."""
+    tokens do not count. `most` are the tokens that a reply may have. An agent decides itself how often
+    it asks; its own cap bounds it (`members/agents/bounds`)."""
     if not traits.metered:
         return _FREE
     usage, price = reply.usage, traits.price

@@ -33,6 +33,7 @@ from fanfold.work.task import Budget
 _REPLIES_KEPT = (
     "the replies are kept: correct it and run the script again, which asks for none of them again"
 )
+_LEFT = "the block of the run was left while patterns were under way; await all of them in it"
 
 
 async def finish(store: Store, run: Run) -> Receipt:
@@ -118,17 +119,26 @@ async def carried_out(run: Run) -> AsyncIterator[Run]:
         if run.record.resumed:
             await run.adopt()
         async with run.taking_orders():
-            yield run
+            try:
+                yield run
+            except Exception as error:
+                reasons = singly(error)  # a task group of the script's may be around the patterns
+                if not all(isinstance(one, RunStopped | ReduceFailed) for one in reasons):
+                    await run.end_patterns(error_text(error))
+                    raise
+                failed = next((one for one in reasons if isinstance(one, ReduceFailed)), None)
+                if failed is not None:
+                    run.pause(str(failed))
+                elif run.stopping is None:  # another run has stopped
+                    await run.end_patterns(_LEFT)
+                    raise reasons[0] from reasons[0].__cause__
+            await run.end_patterns(_LEFT)
+    except RunStopped:
+        if run.stopping is None:
+            raise
     except BaseException as error:
-        reasons = singly(error)  # a task group of the script's may be around the patterns
-        if not all(isinstance(one, RunStopped | ReduceFailed) for one in reasons):
-            run.kill(error_text(error))
-            raise
-        failed = next((one for one in reasons if isinstance(one, ReduceFailed)), None)
-        if failed is not None:
-            run.pause(str(failed))
-        elif run.stopping is None:
-            raise
+        run.kill(error_text(error))
+        raise
     finally:
         await finish(run.store, run)
     if run.stopping is not None:

@@ -65,6 +65,7 @@ class Run(RunFigures):
         self._adopted = Adopted(self._ctx)
         self._orders = OrderTaker(self._ctx, self._governor)
         self.after_all_calls = self._ctx.stopping.after_all_calls
+        self.end_patterns = self._ctx.stopping.end_patterns
         self._result, self._flaw = b"null", None
         self.at_close = []
         self.left_out: list[Missing] = []  # passed, but behind a reduce that failed
@@ -329,8 +330,7 @@ class Run(RunFigures):
     def _stream(
         self, tasks: Iterable[Task], shard: Sharding | None, do: Do | None = None
     ) -> Stream | None:
-        rest = iter(tasks)
-        first = next(rest, None)
+        first = next(rest := iter(tasks), None)
         if first is None:
             return None
         step = self._ctx.steps.open(first.terms)

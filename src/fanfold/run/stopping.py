@@ -41,7 +41,8 @@ class Stopping:
         self._signal: asyncio.Future[None] | None = None
         self.stop: Stop | None = None
         self.unpaid = Unpaid()
-        self.streams = 0
+        self.streams = self._at_work = 0
+        self._ended = asyncio.Event()  # a pattern
 
     def halt(self, stop: Stop) -> None:
         if self.stop is None:
@@ -86,6 +87,7 @@ class Stopping:
         if run in outer:
             return await pattern
         before = _patterns.set(outer | {run})
+        self._at_work += 1
         try:
             return await pattern
         except RunStopped:
@@ -95,6 +97,17 @@ class Stopping:
             raise
         finally:
             _patterns.reset(before)
+            self._at_work -= 1
+            self._ended.set()
+
+    async def end_patterns(self, why: str) -> None:
+        """Those that are still under way though the script is done with its run: the run pauses, and they
+        come to their end. `gather` leaves them behind when one of them raises."""
+        if self._at_work:
+            self.halt(Stop("paused", why))
+        while self._at_work:
+            self._ended.clear()
+            await self._ended.wait()
 
     async def _calls_end(self) -> None:
         ended, freed = asyncio.Event(), self._dispatch.on_freed
