@@ -105,13 +105,15 @@ def test_files_go_to_a_worker_with_their_asks(
     machines.roster(f"{AT}    media: [image]\n")
     for n in range(5):
         (machines.run / f"page-{n}.png").write_bytes(media.png(seed=1000 + n))
-    plan = "name: p\ninput: {files: '*.png'}\nsteps:\n  - map: {member: m, prompt: PAGE, attach: item}\n"
+    page = f"PAGE of {tmp_path.name}"  # others ask the same server
+    steps = f"steps:\n  - map: {{member: m, prompt: {page}, attach: item}}\n"
+    plan = f"name: p\ninput: {{files: '*.png'}}\n{steps}"
     (machines.run / "plan.yaml").write_text(plan)
     with machines.worker("one") as one:
         one.until_it_says("takes asks for m")
         ended = machines.carry_out()
         assert ended.code == 0, ended
-    files = [one.files for one in model.books().asked if one.prompt == "PAGE"]
+    files = [one.files for one in model.books().asked if one.prompt == page]
     assert sorted(map(len, files)) == [1] * 5
     assert len({hash for (hash,) in files}) == 5
     kept = "select count(*), count(b.hash) from s.attached a left join s.blobs b on a.hash = b.hash"

@@ -9,7 +9,9 @@ import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,7 @@ from fanfold.journal.facts import (
     PlanItems,
 )
 from fanfold.journal.opening import open_store
+from fanfold.journal.sqlite import marks
 from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.journal.sqlite.marks import Highest
 from fanfold.journal.sqlite.store import JournalStore
@@ -475,3 +478,39 @@ def test_a_whole_store_has_no_warning_after_a_crash_or_an_end(memory_path: Path)
         assert journal.warnings == ()
         assert home.marks.highest == Highest(1, 1, 1)
         journal.close()
+
+
+@pytest.mark.parametrize("at", ["marks", "rows"])
+def test_what_another_process_commits_while_a_store_is_opened_is_not_missing(
+    memory_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """It commits between two looks of the one that opens it: at the marks, and at the rows."""
+    folder, added = memory_path / "store", count()
+
+    async def main() -> tuple[str, ...]:
+        journal, loop = open_store(folder, thread=False), asyncio.get_running_loop()
+        await journal.write(AddRun(record("r")))
+
+        async def another() -> None:
+            await journal.write(AddRun(record(f"another {next(added)}")))
+
+        def then_another(look: Callable[..., Any]) -> Callable[..., Any]:
+            def looked(*args: Any) -> Any:
+                found = look(*args)
+                asyncio.run_coroutine_threadsafe(another(), loop).result()
+                return found
+
+            return looked
+
+        def warnings() -> tuple[str, ...]:
+            with closing(opening.look(folder)) as archive:
+                return archive.warnings
+
+        place: Any = marks.Marks if at == "marks" else marks
+        name = "read" if at == "marks" else "highest"
+        monkeypatch.setattr(place, name, then_another(getattr(place, name)))
+        told = await asyncio.to_thread(warnings)
+        journal.close()
+        return told
+
+    assert (asyncio.run(main()), next(added)) == ((), 1)

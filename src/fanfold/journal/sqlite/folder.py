@@ -37,7 +37,7 @@ from fanfold.journal.sqlite.disk import (
     tighten_permissions,
 )
 from fanfold.journal.sqlite.log import Commits, Log
-from fanfold.journal.sqlite.marks import Highest, Marks, SentFile, highest, missing
+from fanfold.journal.sqlite.marks import Highest, Marks, SentFile, highest
 from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.journal.sqlite.schema import APPLICATION_ID, migrate
 from fanfold.journal.sqlite.sealing import seal_by_triggers
@@ -203,10 +203,9 @@ class StoreFolder(Commits):
                 raise torn(self.file)
             self.identity = str(own[0])
             self.marks = Marks(self.folder, self.identity)
-            found = highest(db)
-            if not all(isinstance(number, int) for number in found):
+            if not all(isinstance(number, int) for number in highest(db)):
                 raise torn(self.file)
-            lack = missing(self.marks.read(), found)
+            lack = self.marks.ahead_of(db)
         return () if lack is None else (f"{self.file}: {lack}",)
 
     def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import secrets
 import sqlite3
 import struct
 import threading
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from zlib import crc32
 # commit, without waiting for the disk, so they may be behind but are never ahead.
 
 _LINE = struct.Struct(">16sQQQ")
+LOOKS, BETWEEN_LOOKS = 3, 0.05  # before anything is said to be missing
 
 
 class Highest(NamedTuple):
@@ -50,6 +52,17 @@ class Marks:
             return None
         sound = checksum == crc32(whole[: _LINE.size]) and identity == self._identity
         return Highest(*numbers) if sound else None
+
+    def ahead_of(self, db: sqlite3.Connection) -> str | None:
+        """What the operator should know when the store is behind its marks. They are read first: others
+        commit meanwhile, and what is read later has come further. Who removes a run writes its marks a
+        moment later."""
+        for _ in range(LOOKS):
+            lack = missing(self.read(), highest(db))
+            if lack is None:
+                break
+            time.sleep(BETWEEN_LOOKS)
+        return lack
 
     def write(self, highest: Highest) -> None:
         """Never an error: without marks only this check is missing."""
