@@ -41,6 +41,8 @@ def test_paused_changed_and_resumed_while_its_process_waits(
         shown = fanfold(folder, "status", "talk", "--json").receipt
         assert (shown["status"], shown["reason"].split()[:2]) == ("paused", ["paused", "by"])
         assert ok(folder, "set", "talk", "map.concurrency=1", "budget=50").count("\n") == 2
+        refused = fanfold(folder, "set", "talk", "mapp.concurrency=1")
+        assert refused.code == 2 and "no step 'mapp': did you mean `map`?" in refused.err
         assert server.totals().asked == 3
         assert ok(folder, "resume", "talk").endswith(": resume\n")
         ended = run.end()

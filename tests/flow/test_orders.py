@@ -248,6 +248,7 @@ def test_what_cannot_be_done_is_refused_on_record(tmp_path: Path) -> None:
             [
                 (await order(run, "set", "provder=off")).said,
                 (await order(run, "set", "map.budget=seconds=3")).said,
+                (await order(run, "set", "provider.concurrency=3")).said,
                 (await order(run, "dance")).said,
             ]
         )
@@ -257,6 +258,8 @@ def test_what_cannot_be_done_is_refused_on_record(tmp_path: Path) -> None:
     assert said == [
         "no member 'provder': did you mean `provider`?",
         "`seconds` are of the whole run, not of a step",
+        "'provider' is a member, not a step: there are provider.limits.concurrency=N,"
+        " provider.limits.rpm=N and provider=off",
         "'dance' is no order; there are pause, resume, set, approve, skip, stop, kill, hand-over,"
         " continue, tell",
     ]

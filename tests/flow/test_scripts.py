@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fanfold as ff
-from fanfold.errors import BadInput, RateLimited, RunStopped
+from fanfold.errors import BadInput, RateLimited, RunStopped, TimedOut
 from fanfold.patterns.ensemble import voters
 from fanfold.patterns.vote_rules import judged
 from fanfold.testing.running import RunningServer, threaded_server
@@ -275,6 +275,32 @@ def test_another_stop_says_so_too_and_shows_no_inner_error(tmp_path: Path) -> No
         asyncio.run(main())
     assert str(stopped.value) == "paused: enough for today; run the script again to continue"
     assert stopped.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"on_failure": "hold"}, "3 failed items are held; run the script again to try them again"),
+        ({"in_doubt": "hold"}, "items in doubt are held; run the script again with"
+                               " `retry_in_doubt=None` to repeat them"),
+    ],
+)  # fmt: skip
+def test_what_is_held_is_said_at_the_end_of_a_script(
+    tmp_path: Path, how: dict[str, Any], said: str
+) -> None:
+    """Its run is paused, though nothing stopped it early."""
+
+    def lost(item: object) -> str:
+        raise TimedOut("no answer") if "in_doubt" in how else ValueError("not this one")
+
+    async def main() -> None:
+        members = [ff.function(lost, price={"call": 0.01})]
+        async with ff.open_run("r", store=tmp_path / "s", members=members) as run:
+            await ff.map_reduce(run, ITEMS, prompt="x", **how)
+
+    with pytest.raises(RunStopped) as stopped:
+        asyncio.run(main())
+    assert str(stopped.value) == f"paused: {said}"
 
 
 async def nothing() -> None:

@@ -68,47 +68,45 @@ def line(stats: Statistics, name: str, width: int, rate: float | None = None) ->
 
 
 class ProgressPart(NamedTuple):
-    """A piece of the line: its rank, how it is written, and how when there is little room."""
+    """A piece of the line, and its rank."""
 
     rank: int
     text: str
-    short: str
 
 
 def _tight(name: str, parts: list[ProgressPart], width: int) -> str:
-    """The short forms, the most important first, as long as they fit."""
+    """The most important first, as long as they fit."""
     kept: list[ProgressPart] = []
     room = width - cells_wide(name)
     for part in sorted(parts):
-        size = len(GAP) + len(part.short)
+        size = len(GAP) + len(part.text)
         if size <= room or not kept:
             kept.append(part)
             room -= size
     name = cut(name, max(1, cells_wide(name) + min(room, 0)))
-    return cut(GAP.join([name, *(part.short for part in parts if part in kept)]), width)
+    return cut(GAP.join([name, *(part.text for part in parts if part in kept)]), width)
 
 
 def _parts(stats: Statistics, rate: float) -> list[ProgressPart]:
     """In the order in which they stand; the lowest rank matters most."""
     if not stats.planned and not stats.done:
-        return [ProgressPart(0, "planning", "planning")]
+        return [ProgressPart(0, "planning")]
     left = stats.planned - stats.done
     time = duration(left / rate) if rate > 0 and left > 0 else ""
     cost = of_budget(dollars(stats.cost), None if stats.budget is None else dollars(stats.budget))
-    texts = [
-        (0, f"{stats.done:,}/{stats.planned:,}"),
-        (1, stats.held or ""),
-        (4, f"{stats.in_flight:,} in flight"),
-        (2, batches_text(stats.batches)),
-        (6, f"{stats.passed:,} passed"),
-        (3, f"{stats.not_passed:,} did not pass" if stats.not_passed else ""),
-        (5, f"{stats.kicked_back:,} kicked back"),
-        (7, count(stats.retries, "retry", "retries")),
-        (1, cost),
-        (8, per_time(rate) if rate > 0 else ""),
-        (2, f"{time} left" if time else ""),
+    return [
+        ProgressPart(0, f"{stats.done:,}/{stats.planned:,}"),
+        ProgressPart(1, stats.held or ""),
+        ProgressPart(4, f"{stats.in_flight:,} in flight"),
+        ProgressPart(2, batches_text(stats.batches)),
+        ProgressPart(6, f"{stats.passed:,} passed"),
+        ProgressPart(3, f"{stats.not_passed:,} did not pass" if stats.not_passed else ""),
+        ProgressPart(5, f"{stats.kicked_back:,} kicked back"),
+        ProgressPart(7, count(stats.retries, "retry", "retries")),
+        ProgressPart(1, cost),
+        ProgressPart(8, per_time(rate) if rate > 0 else ""),
+        ProgressPart(2, f"{time} left" if time else ""),
     ]
-    return [ProgressPart(rank, text, text.removesuffix(" back")) for rank, text in texts]
 
 
 class Progress:

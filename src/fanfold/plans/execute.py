@@ -28,7 +28,7 @@ from fanfold.plans.inputs import open_input
 from fanfold.plans.load import import_all, with_commands
 from fanfold.plans.output import Output
 from fanfold.plans.places import check_names, check_writable
-from fanfold.plans.plan import askings
+from fanfold.plans.plan import Plan, askings
 from fanfold.plans.prepare import Job, stored_roster
 from fanfold.run.choose import Chooser
 from fanfold.run.executor import LocalExecutor
@@ -128,8 +128,17 @@ def settings_of(job: Job, record: RunRecord, lead: str, approve: Approve | None)
         govern=options.governing(job.stored.plan.govern), approve=approve,
         anew=options.anew, only=options.only, restated=frozenset(options.step_budgets),
         keep_prompts=job.stored.plan.keep is not None, lead=lead,
-        taken_over=options.taken_over,
+        taken_over=options.taken_over, steps=_steps_of(job.stored.plan),
     )  # fmt: skip
+
+
+def _steps_of(plan: Plan) -> frozenset[str]:
+    return frozenset(
+        (
+            *(name for step in plan.steps for name in step.names),
+            *(name for name, _ in askings(plan)),
+        )
+    )
 
 
 def members_of(job: Job, roster: Roster) -> ListedMembers:

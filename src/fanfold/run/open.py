@@ -143,12 +143,18 @@ async def carried_out(run: Run) -> AsyncIterator[Run]:
         await finish(run.store, run)
     if run.stopping is not None:
         raise RunStopped(_how_to_go_on(run.stopping, failed is not None)) from failed
+    if run.closing is not None and run.closing.status == "paused" and not run.only:
+        raise RunStopped(_how_to_go_on(Stop("paused", str(run.closing.reason)), False))
 
 
 def _how_to_go_on(stop: Stop, reduce_failed: bool) -> str:
     """One line: how the run ended, and what to do."""
     if reduce_failed:
         return f"{stop.status}: {stop.reason}; {_REPLIES_KEPT}"
+    reason, held, how = (stop.reason or "").partition("; resume")
+    if held:  # as the command line says it
+        how = how.replace("--retry-in-doubt", "`retry_in_doubt=None`")
+        return f"{stop.status}: {reason}; run the script again{how}"
     remedy = "run the script again to continue"
     if stop.cause is not None and stop.cause.kind == "monthly_budget":
         remedy = f"raise `budget_usd_month` of that member and {remedy}, or wait for the next month"

@@ -341,8 +341,20 @@ class OrderTaker:
                 return lambda: ctx.executor.set_cap(name, value)
             now = ctx.clock.monotonic()
             return lambda: gauge.set_limit(change.limit, value, now)
+        self._check_step(name)
         if change.field == "budget" and value.seconds is not None:
             raise BadInput("`seconds` are of the whole run, not of a step")
         if change.field == "budget" and value.usd is not None:
             self._refuse_unpriced(value)
         return lambda: ctx.steps.change(name, change.field, value)
+
+    def _check_step(self, name: str) -> None:
+        """Of a script nobody knows which are still to come."""
+        ctx, known = self._ctx, self._ctx.settings.steps
+        if name in ctx.steps.by_name or any(f"{name}.".startswith(f"{one}.") for one in known):
+            return
+        if ctx.choose.known(name) is not None:
+            what = f"{name}.limits.concurrency=N, {name}.limits.rpm=N and {name}=off"
+            raise BadInput(f"{name!r} is a member, not a step: there are {what}")
+        if known:
+            raise BadInput(f"no step {name!r}: {remedy(name, known)}")

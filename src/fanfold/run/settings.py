@@ -43,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `keep_prompts`: requests are stored as they are sent, so that they can be shown later.
     `lead`: the session that leads, where several processes carry the run out; see `run/shares`.
     `taken_over`: from one that led it and died; what was ordered of that holds.
+    `steps`: all that there will be, where that is known; other names mean nothing in an order.
     """
 
     budget: Budget = Budget()
@@ -58,3 +59,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     restated: frozenset[str] = frozenset()
     lead: str = ""
     taken_over: bool = False
+    steps: frozenset[str] = frozenset()
