@@ -32,7 +32,7 @@ from fanfold.work import template_limits as limits
 from fanfold.work.media import KINDS, Attachment, MediaKind
 from fanfold.work.nearest import nearest, remedy
 from fanfold.work.template_common import common_parts, reads_common
-from fanfold.work.template_syntax import plain_words
+from fanfold.work.template_syntax import plain_words, single_braces
 
 LEAST_SHARED = 1024  # characters; no service keeps less than so many tokens
 _LOADS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
@@ -282,6 +282,9 @@ class Template:
 
     def _check_names(self, known: Collection[str]) -> None:
         """A name that is set only in a branch counts as defined; if it is not, rendering reports it."""
+        if found := single_braces(self.source, known):
+            field, line = found
+            raise self._bad(f"`{{{field}}}` is no value; write {{{{ {field} }}}}", line)
         if self._used.issubset(known):
             return
         names = list(self._tree.find_all(nodes.Name))

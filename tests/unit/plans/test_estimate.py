@@ -620,3 +620,21 @@ def test_kick_backs_of_every_item_stay_below_the_worst_case(tmp_path: Path, serv
     archive.close()
     assert len(attempts) == made.total.most_calls == 6 * 5
     assert sum(one.reserved for one in attempts) <= (made.total.worst or 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "alike"),
+    [
+        ("member: a, prompt: Say something", True),
+        ("member: code, prompt: Say something", False),  # it gets the item itself
+        ("member: a, prompt: 'Say {{ item.text }}'", False),
+        ("member: a, prompt: 'Say {{ steps.first }}'", False),
+    ],
+)
+def test_a_prompt_that_shows_nothing_of_its_item_is_named(
+    tmp_path: Path, asked: str, alike: bool
+) -> None:
+    first = "  - map: {name: first, member: code, prompt: '{{ item.text }}'}\n"
+    preview = previewed(write(tmp_path, f"{first}  - map: {{name: second, {asked}}}\n"))
+    said = "second: its prompt shows nothing of an item, so one answer serves all 12"
+    assert (said in in_words(preview.notes)) == alike

@@ -80,6 +80,9 @@ ALL = "known: item, items, parents, steps, task"
         ("{% if item.a %}\n{{ item | zzzzz }}{% endif %}", 2, "there is no filter `zzzzz`"),
         ("{{ items | random }}", 1, "there is no filter `random`"),
         ("{{ item is odder }}", 1, "No test named 'odder'."),
+        ("a\nb {item.text}", 2, "`{item.text}` is no value; write {{ item.text }}"),
+        ("{ items[0].text }", 1, "`{items[0].text}` is no value; write {{ items[0].text }}"),
+        ("{task}", 1, "`{task}` is no value; write {{ task }}"),
         ("a\n{% include 'x' %}", 2, f"`include` {NOT_HERE}"),
         ("{% extends 'x' %}", 1, f"`extends` {NOT_HERE}"),
         ("{% import 'x' as y %}", 1, f"`import` {NOT_HERE}"),
@@ -90,6 +93,19 @@ def test_mistakes_are_found_when_it_is_read(source: str, line: int, text: str) -
     with pytest.raises(BadInput) as bad:
         template(source)
     assert str(bad.value) == f"review.md:{line}: template: {text}"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("{ 'item': 1 } {x} {item text} {itemize}", "{ 'item': 1 } {x} {item text} {itemize}"),
+        ("{% raw %}f'{item.n}'{% endraw %}", "f'{item.n}'"),
+        ("{{ item.n }} of {item.n}", "1 of {item.n}"),
+    ],
+)
+def test_single_braces_may_stand_in_a_text(source: str, said: str) -> None:
+    """Where they name nothing that is known, or the text is a template beside them."""
+    assert template(source).render(item={"n": 1}) == said
 
 
 @pytest.mark.parametrize("source", ["a\n{{ item.", "a\nb {% for x in items %}", "\n{% fro %}"])

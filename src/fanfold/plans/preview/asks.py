@@ -219,7 +219,7 @@ class AskEstimate:
         self._meter = Meter(cast, keeps=self._part is None)
         self.size = reply_size(cast, prompt.params)
         self.reply = context.stand_ins.make(self.size)
-        self._grew = False
+        self._grew, self._tasks = False, 0
         self._judges, self.judging = judges, dict[Who, AskEstimate]()
 
     @property
@@ -235,6 +235,7 @@ class AskEstimate:
 
     def left(self, tasks: Sequence[Task]) -> list[RemainingAsks]:
         """What is left of each. Asks that wait for replies cannot be on record."""
+        self._tasks += len(tasks)
         whole = [task for task in tasks if not self._waits(task)]
         known = dict(zip(map(id, whole), self._survey.remaining(whole), strict=True))
         return [known.get(id(task)) or self._unwritten(task) for task in tasks]
@@ -298,7 +299,7 @@ class AskEstimate:
         unseen = [_TOOLS] if isinstance(tools, ToolLoop) and not tools.loaded else []
         more = (*grew, *typed, *unseen)
         if made.most_calls:
-            more = (*more, *self._unsent(), *self._unshared())
+            more = (*more, *self._unsent(), *self._unshared(), *self._all_alike())
         notes = (*made.notes, *(Note(one, made.step) for one in more))
         return msgspec.structs.replace(made, notes=notes)
 
@@ -325,6 +326,15 @@ class AskEstimate:
                 f"{{}}: {tokens:,} tokens of the prompt are the same for all items, but come after what is"
                 " not, so no service keeps them: put them first, or into `context`"
             )
+
+    def _all_alike(self) -> Iterator[str]:
+        """A prompt without the item, which is a mistake in most cases."""
+        prompt, shown = self.prompt, ("item", "items", "steps")
+        if self._tasks < 2 or prompt.user is None or prompt.attach or prompt.carries is not None:
+            return
+        alike = all(one.takes == "messages" for one in self.cast.everyone)
+        if alike and not any(map(prompt.user.uses, shown)):
+            yield f"{{}}: its prompt shows nothing of an item, so one answer serves all {self._tasks:,}"
 
     def _in_batches(self, made: Forecast) -> Forecast:
         """Expected at the price of batches. The worst case is that all is asked online in the end."""
