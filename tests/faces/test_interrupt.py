@@ -152,3 +152,66 @@ def test_two_runs_of_one_plan_at_once_pay_each_content_once(tmp_path: Path) -> N
     assert [e.receipt["calls"] + e.receipt["reused"] for e in ended] == [12, 12]
     assert (books.paid_calls, books.paid_twice()) == (12, {})
     assert sum(e.receipt["cost_usd"] for e in ended) == pytest.approx(dollars(books.bill))
+
+
+HOLDS = """\
+import pathlib, time
+
+def hold(item):
+    pathlib.Path("begun").touch()
+    until = time.monotonic() + 600
+    while not pathlib.Path("go").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    return "held"
+"""
+
+
+@pytest.fixture
+def holding(tmp_path: Path) -> Path:
+    """A plain function that nothing ends but a file."""
+    (tmp_path / "holds.py").write_text(HOLDS)
+    member = "{id: f, kind: function, target: 'holds:hold'}"
+    (tmp_path / "roster.yaml").write_text(f"members: [{member}]\n")
+    (tmp_path / "plan.yaml").write_text(
+        "name: held\ninput: {count: 3}\nsteps: [{map: {member: f}}]\n"
+    )
+    return tmp_path
+
+
+def test_a_plain_function_that_holds_everything_up_does_not_hold_up_a_signal(holding: Path) -> None:
+    with new_process(holding, "run", "plan.yaml") as run:
+        run.until((holding / "begun").exists)
+        run.send(SIGINT)
+        run.until_it_says("stopping: 1 call is under way\nwaiting for it; Ctrl-C again cancels it")
+        (holding / "go").touch()
+        ended = run.end()
+    assert (ended.code, ended.out.splitlines()[:2]) == (
+        4, ["held paused: interrupted by Ctrl-C", "1 of 3 done: 1 passed, 2 cancelled"]
+    )  # fmt: skip
+    for name in ("begun", "go"):
+        (holding / name).unlink()
+    with new_process(holding, *ended.resume) as run:
+        run.until((holding / "begun").exists)
+        run.send(SIGINT)
+        run.until_it_says("stopping: 1 call is under way")
+        run.send(SIGINT)
+        ended = run.end()
+    assert (ended.code, ended.out.splitlines()[:2]) == (
+        3,
+        [
+            "held killed: cancelled; calls under way may have been carried out",
+            "1 of 3 done: 1 passed, 2 cancelled",
+        ],
+    )
+
+
+def test_however_often_it_is_interrupted_it_ends_with_its_last_lines(holding: Path) -> None:
+    with new_process(holding, "run", "plan.yaml") as run:
+        run.until((holding / "begun").exists)
+        while run.process.poll() is None:
+            run.send(SIGINT)
+        ended = run.end()
+    assert ended.code == 3
+    assert ended.out.startswith("held killed: cancelled; ")
+    assert ended.resume[:1] == ["resume"]
+    assert "Traceback" not in ended.err

@@ -23,6 +23,10 @@ CHANGES = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b|\b\d+(\.\d+)?s\b|\d{4}-\d\d-\d
 WHERE = """\
 import locale, os, signal, stat, sys
 
+def heard_by(number):
+    handler = signal.getsignal(number)
+    return getattr(handler, "__qualname__", str(handler))
+
 def shout(item):
     return {
         "folder": os.getcwd(), "environment": dict(os.environ), "path": sys.path,
@@ -30,7 +34,7 @@ def shout(item):
         "encodings": [sys.stdout.encoding, sys.getfilesystemencoding(), locale.getencoding()],
         "streams": [stat.S_IFMT(os.fstat(n).st_mode) for n in (0, 1, 2)],
         "buffers": [sys.stdout.line_buffering, sys.stderr.line_buffering],
-        "signals": [str(signal.getsignal(n)) for n in (signal.SIGPIPE, signal.SIGTERM)],
+        "signals": [heard_by(n) for n in (signal.SIGPIPE, signal.SIGTERM)],
     }
 """
 

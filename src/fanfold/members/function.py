@@ -15,6 +15,7 @@ from fanfold.members.entry import for_scripts, read_fields
 from fanfold.members.kinds import BuildContext, MemberFields, Version
 from fanfold.members.target import look_for, resolve_target
 from fanfold.price import FREE
+from fanfold.work import held
 from fanfold.work.arguments import takes
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.check import described
@@ -144,7 +145,7 @@ class Function:
         items = ask.items
         try:
             if self._simple and len(items) == 1:
-                result = self._target(items[0].data)
+                result = held.loop.call(self._target, items[0].data)
                 return self._reply(await result if hasattr(result, "__await__") else result)
             if self._takes_many:
                 return self._taken_apart(
@@ -166,7 +167,7 @@ class Function:
         if self._threads:
             result = await asyncio.to_thread(self._target, *given)
         else:
-            result = self._target(*given)
+            result = held.loop.call(self._target, *given)
         return await result if hasattr(result, "__await__") else result
 
     def _reply(self, result: Any) -> Reply:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
+import time
 from collections.abc import Callable, Container, Coroutine
 from typing import Any, TypeVar
+
+from fanfold.work import held
 
 T = TypeVar("T")
 _HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
@@ -60,22 +64,55 @@ def on_ending_signals(
 
     A SIGHUP that is ignored stays so, as `nohup` wants it. It counts once: a terminal that is closed
     may send it twice, and that is not somebody who is out of patience.
+
+    While a plain function holds the loop up, the handler is called at once, and the second signal ends
+    the function.
     """
-    loop, heard = asyncio.get_running_loop(), set[int]()
+    loop, process = asyncio.get_running_loop(), os.getpid()
+    heard, calling, over = list[int](), False, False
     listened = {signal.SIGTERM, *numbers}
     if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:
         listened.add(_HANG_UP)
-    listened = {number for number in listened if number not in left_out}
+    before = {number: signal.getsignal(number) for number in listened if number not in left_out}
 
     def on(number: signal.Signals) -> None:
-        if number != _HANG_UP or not heard:
+        if not over and (number != _HANG_UP or not heard):
             handler(number)
-        heard.add(number)
+        heard.append(number)
+
+    def receive(number: int, frame: object) -> None:
+        nonlocal calling
+        if loop.is_closed() or os.getpid() != process:  # nobody listens there
+            remove()
+            signal.raise_signal(number)
+        elif not held.loop.held or calling:
+            loop.call_soon_threadsafe(on, signal.Signals(number))
+        else:
+            calling = True
+            on(signal.Signals(number))
+            calling = False
+            if len(heard) > 1:
+                held.loop.held = False
+                raise KeyboardInterrupt
 
     def remove() -> None:
-        for number in listened:
-            loop.remove_signal_handler(number)
+        nonlocal over
+        over = True
+        for number, earlier in before.items():
+            if signal.getsignal(number) is receive:
+                signal.signal(number, earlier)
 
-    for number in listened:
-        loop.add_signal_handler(number, on, number)
+    for number in before:
+        signal.signal(number, receive)
     return remove
+
+
+def no_interrupts_for(seconds: float) -> None:
+    """Ctrl-C does nothing so long: what it was pressed for, perhaps several times, is over."""
+    until = time.monotonic() + seconds
+
+    def on(number: int, frame: object) -> None:
+        if time.monotonic() >= until:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on)

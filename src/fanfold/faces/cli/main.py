@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import importlib
 import io
 import os
+import signal
 import sys
 import traceback
 from typing import Any
@@ -201,7 +203,11 @@ def main(argv: list[str] | None = None) -> None:
         if debug.on:
             traceback.print_exception(error)
         code = _say(error)
-    sys.exit(_flushed(code if isinstance(code, int) else 0))
+    code = _flushed(code if isinstance(code, int) else 0)
+    if argv is None:  # all that a Ctrl-C can still cut short is the interpreter's own end
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(code))
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # when no thread is left
+    sys.exit(code)
 
 
 def _refuse_other_encodings(words: list[str]) -> None:

@@ -52,11 +52,12 @@ from fanfold.plans.prepare import Job, Options, prepare
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import told
 from fanfold.run.inherited import named_store, store_words
-from fanfold.run.loop import on_ending_signals, run_sync, signal_text
+from fanfold.run.loop import no_interrupts_for, on_ending_signals, run_sync, signal_text
 from fanfold.run.run import Run
 from fanfold.run.settings import Approve
 from fanfold.work.outcome import Receipt
 
+CLOSES_WITHIN = 5.0  # seconds that a run which was stopped has for its last lines
 EXIT = {"complete": 0, "flagged": 1, "aborted": 3, "killed": 3, "paused": 4, "running": 4}
 
 _roster = click.option("--roster", metavar="FILE", help="The members to use.")
@@ -313,13 +314,19 @@ def _watch(quiet: bool, alone: ExitStack, notify: str | None) -> Watch:
         progress = Progress(run, raw(sys.stderr), live=sys.stderr.isatty(), clock=RealClock())
         run.store.when_waiting(progress.say)
         trace(run)
-        remove = on_ending_signals(
-            lambda number: _on_signal(run, main, number, progress), signal.SIGINT
-        )
+        heard: list[signal.Signals] = []
+
+        def on(number: signal.Signals) -> None:
+            heard.append(number)
+            _on_signal(run, main, number, progress)
+
+        remove = on_ending_signals(on, signal.SIGINT)
         try:
             async with watched(NoProgress() if quiet else progress), notifying(run, notify, _warn):
                 yield
         finally:
+            if heard:
+                no_interrupts_for(CLOSES_WITHIN)
             remove()
 
     return watch
