@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fanfold as ff
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, StoreError
 from tests.faces.cli import fanfold
 from tests.places import place
 
@@ -184,6 +185,65 @@ def test_what_is_no_open_run_is_refused_with_the_way_to_one(tmp_path: Path, what
     assert str(refused.value) == (
         "map_reduce() needs a run that is open: async with open_run(…) as run: await map_reduce(run, …)"
     )
+
+
+async def _called(store: Path, call: Callable[[ff.Run], Awaitable[Any]]) -> None:
+    async with ff.open_run("script", members=[ff.function(str)], store=store) as run:
+        await call(run)
+
+
+CALLS: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
+    "swapped": (
+        lambda run: ff.map_reduce([1, 2], run),  # type: ignore[arg-type]
+        "map_reduce(): the run comes first: map_reduce(run, items)",
+    ),
+    "stages by name": (
+        lambda run: ff.pipeline(run, ["a"], stages=[ff.stage("x")]),  # type: ignore[call-arg]
+        "pipeline(): `stages` are given one by one, without a name: pipeline(run, items, *stages)",
+    ),
+    "unknown member": (
+        lambda run: ff.map_reduce(run, ["a"], member="g"),
+        "there is no member `g`: known: str",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_a_pattern_that_is_called_the_wrong_way_is_refused_with_the_right_one(
+    tmp_path: Path, case: str
+) -> None:
+    call, said = CALLS[case]
+    with pytest.raises(BadInput) as refused:
+        ff.run_sync(_called(tmp_path / "store", call))
+    assert str(refused.value) == said
+
+
+def test_a_run_is_opened_with_async_with(tmp_path: Path) -> None:
+    opened: Any = ff.open_run("script", members=[ff.function(str)], store=tmp_path / "store")
+    said = "a run is opened with `async with`: async with open_run"
+    with pytest.raises(BadInput, match=said), opened:
+        pass
+
+
+def test_a_store_that_cannot_be_used_names_the_argument_of_scripts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError) as refused:
+        ff.run_sync(_mapped(["a"], tmp_path / "file"))
+    assert str(refused.value) == f"{tmp_path / 'file'}: is a file, not a folder; use store=DIR"
+
+
+def test_the_receipt_of_a_closed_run_is_its_closing_one(tmp_path: Path) -> None:
+    async def main() -> tuple[ff.Run, ff.Folded]:
+        async with ff.open_run(
+            "script", members=[ff.function(str)], store=tmp_path / "store"
+        ) as run:
+            folded = await ff.map_reduce(run, ["a"])
+        return run, folded
+
+    run, folded = ff.run_sync(main())
+    assert folded.receipt.status == "running"
+    assert run.receipt() == run.closing
+    assert run.receipt().status == "complete"
 
 
 def test_a_function_that_takes_no_item_is_refused_at_once(tmp_path: Path) -> None:

@@ -557,10 +557,13 @@ def test_one_spec_is_a_batch_too(memory_path: Path) -> None:
     ("how", "wrong"),
     [
         ({"specs": topics("a", "b", "a")}, "duplicate id 'a'"),
-        ({"member": "nobody"}, "no member 'nobody' in the roster"),
-        ({"escalate": ["nobody"]}, "no member 'nobody' in the roster"),
-        ({"synthesise": asked("Sum up.", member="nobody")}, "no member 'nobody' in the roster"),
-        ({"synthesise": 3}, "`synthesise` must be a function of the parts or asked(…)"),
+        ({"member": "nobody"}, "there is no member `nobody`"),
+        ({"escalate": ["nobody"]}, "there is no member `nobody`"),
+        ({"synthesise": asked("Sum up.", member="nobody")}, "there is no member `nobody`"),
+        (
+            {"synthesise": 3},
+            "`synthesise` must be a function of the parts, such as concat(), or asked(…)",
+        ),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_asked(

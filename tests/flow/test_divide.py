@@ -637,7 +637,10 @@ def test_aborted_by_the_last_item_there_is_no_result(memory_path: Path) -> None:
             [{"id": "a"}, {"id": "b"}, {"id": "a"}], {"fits": Fits(items=2)},
             "duplicate id 'a': item 0 and item 2",
         ),
-        (words(3), {"fits": Fits(items=2), "combine": joined(member="nobody")}, "no member 'nobody'"),
+        (
+            words(3), {"fits": Fits(items=2), "combine": joined(member="nobody")},
+            "there is no member `nobody`",
+        ),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_before_anything_is_asked(

@@ -159,7 +159,7 @@ def test_voters_that_are_not_there_are_missed_before_anything_is_asked(tmp_path:
     async def pattern(run: Run) -> None:
         first = ff.stage("1 {{ item.text }}", step="s1", member="a")
         second = ff.stage("V", step="s2", by=voters(["nope", "nada"]))
-        with pytest.raises(BadInput, match="no member 'nope'"):
+        with pytest.raises(BadInput, match="there is no member `nope`"):
             await ff.pipeline(run, words(3), first, second)
 
     play(Scene(tmp_path, (member,), pattern=pattern))

@@ -316,7 +316,7 @@ def test_no_item_and_one_item(
         (
             words(3),
             {"reduce": 5},
-            "`reduce` must be a function of the parts or asked(…), not the number 5",
+            "`reduce` must be a function of the parts, such as concat(), or asked(…), not the number 5",
         ),
         (words(3), {"reduce": joined(2, member="nobody")}, "nobody"),
         (words(3), {"shard": 0}, "`shard` must be 1 or more, not 0"),

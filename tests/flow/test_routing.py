@@ -284,7 +284,7 @@ def test_fallbacks_go_in_their_order(memory_path: Path) -> None:
 
 def test_an_unknown_fallback_is_refused_before_anything_starts(memory_path: Path) -> None:
     a = provider("alpha")
-    with pytest.raises(BadInput, match=r"no member 'alpho' in the roster; did you mean alpha\?"):
+    with pytest.raises(BadInput, match=r"there is no member `alpho`: did you mean `alpha`\?"):
         play(Scene(memory_path, (a,), words(2), how={"member": "alpha", "fallback": ["alpho"]}))
     assert sent(a) == [0]
 

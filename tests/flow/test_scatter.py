@@ -673,9 +673,12 @@ def test_one_entry_is_a_scatter_too(memory_path: Path) -> None:
         ({"first": 9}, "`first` is 9, but there are only 8 entries"),
         ({"first": 0}, "`first` must be 1 or more"),
         ({"within": -1}, "`within` must be"),
-        ({"over": entries("a", member="nobody")}, "no member 'nobody' in the roster"),
-        ({"synthesise": "Sum up."}, "`synthesise` must be a function of the parts or asked(…)"),
-        ({"synthesise": asked("Sum up.", member="nobody")}, "no member 'nobody' in the roster"),
+        ({"over": entries("a", member="nobody")}, "there is no member `nobody`"),
+        (
+            {"synthesise": "Sum up."},
+            "`synthesise` must be a function of the parts, such as concat(), or asked(…)",
+        ),
+        ({"synthesise": asked("Sum up.", member="nobody")}, "there is no member `nobody`"),
         ({"over": "auth"}, "`over` must be a list of entries"),
     ],
 )

@@ -38,7 +38,7 @@ def require(*fields: str) -> Gate:
     empty list has no element that could lack something: require the list itself as well.
     """
     if not fields:
-        raise BadInput("`require` names no field: write `require: [a, b]`")
+        raise BadInput('require() names no field; write require("a", "b")')
     paths = [path_of(field) for field in fields]
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict:

@@ -8,13 +8,13 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TextIO, TypeVar, Unpack, cast
+from typing import Any, NoReturn, TextIO, TypeVar, Unpack, cast
 
 from fanfold.clock import RealClock
-from fanfold.errors import BadInput, RunStopped
+from fanfold.errors import BadInput, RunStopped, StoreError
 from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import Roster
 from fanfold.observe.closing import interrupted
@@ -49,8 +49,7 @@ class ScriptOptions(RunOptions, total=False):
 
 
 @public
-@asynccontextmanager
-async def open_run(
+def open_run(
     name: str,
     *,
     roster: str | Path | Roster | None = None,
@@ -58,7 +57,7 @@ async def open_run(
     budget: Budget | None = None,
     store: str | Path | None = None,
     **options: Unpack[ScriptOptions],
-) -> AsyncIterator[Run]:
+) -> AbstractAsyncContextManager[Run]:
     """Open a run for a script. Running the script again continues where it stopped.
 
     The newest run of that name continues if it did not finish; otherwise a new one begins, which
@@ -81,12 +80,42 @@ async def open_run(
         store=store,
         **cast(RunOptions, options),
     )
+    return _Opening(_opened(opened, wanted, hook))
+
+
+@asynccontextmanager
+async def _opened(
+    opened: AbstractAsyncContextManager[Run], wanted: bool | None, hook: str | None
+) -> AsyncIterator[Run]:
     async with opened as run:
         trace(run)
         progress = _progress(run, sys.stderr, wanted)
         with _interruptible(run, progress):
             async with watched(progress), notifying(run, hook, progress.say):
                 yield run
+
+
+class _Opening(AbstractAsyncContextManager[Run]):
+    """What a store says of an option of the command line is said of the argument of that name."""
+
+    def __init__(self, opened: AbstractAsyncContextManager[Run]) -> None:
+        self._opened = opened
+
+    async def __aenter__(self) -> Run:
+        try:
+            return await self._opened.__aenter__()
+        except StoreError as error:
+            if "--store DIR" not in (said := str(error)):
+                raise
+            raise type(error)(said.replace("--store DIR", "store=DIR")) from error.__cause__
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._opened.__aexit__(*error)
+
+    def __enter__(self) -> NoReturn:
+        raise BadInput("a run is opened with `async with`: async with open_run(…) as run:")
+
+    def __exit__(self, *error: object) -> None: ...
 
 
 def _progress(run: Run, out: TextIO | None, wanted: bool | None) -> AnyProgress:

@@ -44,10 +44,14 @@ SHOWN, ROWS, COLUMNS, CELL = 4_000, 10, 12, 200  # of a result, in a notebook: l
 def pattern(fn: F) -> F:
     """A pattern for scripts, which may have several under way in a run."""
 
-    def within(run: Any, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        if isinstance(run, Run):
-            return run.after_all_calls(work)
+    def within(given: Mapping[str, Any], work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        if isinstance(given["run"], Run):
+            return given["run"].after_all_calls(work)
         work.close()
+        swapped = next((name for name, one in given.items() if isinstance(one, Run)), None)
+        if swapped is not None:
+            call = f"{fn.__name__}(run, {swapped})"
+            raise BadArgument(f"{fn.__name__}(): the run comes first: {call}")
         how = f"async with open_run(…) as run: await {fn.__name__}(run, …)"
         raise BadArgument(f"{fn.__name__}() needs a run that is open: {how}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 
 import msgspec
 
@@ -22,6 +21,7 @@ from fanfold.run.months import MonthBudget
 from fanfold.run.tools import Toolbox
 from fanfold.work.batch import AT_BATCH, without_service
 from fanfold.work.member import Member, Traits
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.task import Budget, Terms, ToolUser, Who
 from fanfold.work.tool import StatedTools, one_of_all
 
@@ -268,9 +268,7 @@ class Chooser:
         if id in self._tools:
             return id
         if id not in traits:
-            near = get_close_matches(id, traits, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise BadInput(f"no member {id!r} in the roster{hint}")
+            raise BadInput(f"there is no member {quoted(id)}: {remedy(id, traits)}")
         in_the_way = obstacles(traits[id], self._need(Who(members=(id,))))
         if "disabled" in in_the_way:
             what = f"member {id} is disabled; set enabled: true in the roster"

@@ -202,7 +202,9 @@ class RunFigures:
         self._ctx.dispatch.poke()
 
     def receipt(self, tally: Tally | None = None) -> Receipt:
-        """The account as it stands; the closing one comes from `close`."""
+        """The account as it stands; once the run is closed, the closing one."""
+        if self.closing is not None:
+            return self.closing
         record = self.store.read.find(self.record.id)
         if record is None:
             raise StoreError(

@@ -25,12 +25,13 @@ _OURS = (f"{Path(__file__).parents[1]}{os.sep}", f"{Path(os.__file__).parent}{os
 """Where our own code is, and what calls it."""
 
 
-def public(fn: F, within: Callable[[Any, Any], Awaitable[Any]] | None = None) -> F:
+def public(fn: F, within: Callable[[Mapping[str, Any], Any], Awaitable[Any]] | None = None) -> F:
     """A function for users. Its keywords are those it writes out and those of its `Unpack[...]`. A
     traceback of bad input ends here, below the line of the user's that called it. `within`: how the async
-    `fn` is carried out in its argument `run`."""
+    `fn` is carried out, by its arguments."""
 
     def check(args: tuple[Any, ...], named: Mapping[str, Any]) -> Mapping[str, Any]:
+        _check_unnamed(fn, named)
         check_names(f"{fn.__name__}()", named, names_of(fn))
         try:
             given = _signature(fn).bind(*args, **named).arguments
@@ -44,7 +45,7 @@ def public(fn: F, within: Callable[[Any, Any], Awaitable[Any]] | None = None) ->
         try:
             given = check(args, named)
             work = fn(*args, **named)
-            return await (work if within is None else within(given["run"], work))
+            return await (work if within is None else within(given, work))
         except BadInput as error:
             raise _shortened(error) from error.__cause__
 
@@ -101,6 +102,18 @@ def check_names(what: str, given: Collection[str], known: Collection[str]) -> No
         if name not in known:
             hint = remedy(name, known) if known else "it takes none by name"
             raise BadArgument(f"{what} has no argument `{name}`: {hint}")
+
+
+def _check_unnamed(fn: Callable[..., Any], named: Collection[str]) -> None:
+    """What is taken one after the other, as `*stages`, has no name."""
+    parameters = _signature(fn).parameters.values()
+    starred = next((one.name for one in parameters if one.kind is one.VAR_POSITIONAL), None)
+    if starred in named:
+        first = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        how = f"{fn.__name__}({', '.join([*first, f'*{starred}'])})"
+        raise BadArgument(
+            f"{fn.__name__}(): `{starred}` are given one by one, without a name: {how}"
+        )
 
 
 def check_texts(what: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:

@@ -189,7 +189,8 @@ def reducer(name: str, given: Any) -> None:
         )
     if not takes(given, 1) and not takes_missing(given):
         raise BadInput(
-            f"`{name}` must be a function of the parts or asked(…), not {described(given)}"
+            f"`{name}` must be a function of the parts, such as concat(), or asked(…),"
+            f" not {described(given)}"
         )
 
 

@@ -21,6 +21,12 @@ from tests.unit.gates.judging import item, judge, verdict
 class TestRequire:
     gate = staticmethod(require("clause", "severity"))
 
+    def test_without_a_field_it_is_refused(self) -> None:
+        with pytest.raises(
+            BadInput, match=r'^require\(\) names no field; write require\("a", "b"\)$'
+        ):
+            require()
+
     def test_zero_and_false_are_values(self) -> None:
         assert verdict(self.gate, {"clause": 0, "severity": False}) == PASS
 

@@ -66,7 +66,7 @@ def test_the_key_hangs_on_the_content_not_on_ids_or_places() -> None:
     [
         ({"split": "paragraph"}, "unknown split `paragraph`: did you mean `paragraphs`"),
         ({"split": 7}, "`split` is a word, a function or asked"),
-        ({"combine": "concat"}, "`combine` must be a function of the parts or asked"),
+        ({"combine": "concat"}, "`combine` must be a function of the parts, such as concat()"),
         ({"max_depth": 0}, "`max_depth` must be 1 or more, not 0"),
         ({"max_pieces": True}, "`max_pieces` must be a whole number, not true"),
     ],

@@ -113,8 +113,8 @@ def test_a_prompt_may_read_its_parents_in_any_way() -> None:
         (["a"], {}, "task 0 must be a node or a dict, not str"),
         ([{"id": "a"}], {"concurrency": 0}, "`concurrency` must be 1 or more, not 0"),
         ([{"id": "a"}], {"memeber": "m"}, "graph() has no argument `memeber`: did you mean `member`?"),
-        ([{"id": "a", "member": "nobdy"}, {"id": "b"}], {}, "no member 'nobdy'"),
-        ([{"id": "b"}, {"id": "a", "member": "nobdy"}], {}, "no member 'nobdy'"),
+        ([{"id": "a", "member": "nobdy"}, {"id": "b"}], {}, "there is no member `nobdy`"),
+        ([{"id": "b"}, {"id": "a", "member": "nobdy"}], {}, "there is no member `nobdy`"),
         ([{"id": "a", "prompt": "x", "data": {"x": object()}}], {}, "not plain JSON"),
     ],
 )  # fmt: skip

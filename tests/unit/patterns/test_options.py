@@ -141,7 +141,7 @@ def test_plans_refuse_the_same_value_in_the_same_words(
         "stage 1 must be made by stage(…), not the text 'x'": lambda run: ff.pipeline(run, ITEMS, "x"),  # type: ignore[arg-type]
         "`reduce` is the function collect itself; call it: collect(…)":
             lambda run: ff.map_reduce(run, ITEMS, prompt="x", reduce=ff.collect),  # type: ignore[arg-type]
-        "`reduce` must be a function of the parts or asked(…), not the text 'sum'":
+        "`reduce` must be a function of the parts, such as concat(), or asked(…), not the text 'sum'":
             lambda run: ff.map_reduce(run, ITEMS, prompt="x", reduce="sum"),  # type: ignore[arg-type]
         "`synthesise` is the function concat itself; call it: concat(…)":
             lambda run: ff.scatter_gather(run, ITEMS, prompt="x", synthesise=ff.concat),  # type: ignore[arg-type]

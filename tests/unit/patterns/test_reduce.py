@@ -139,7 +139,11 @@ def test_reducing_is_what_was_given() -> None:
         (fold.total(), 1, "`fan_in` is a whole number from 2 on, not 1"),
         (asked("x"), True, "`fan_in` is a whole number from 2 on, not True"),
         (None, 3, "`fan_in` requires a `reduce`"),
-        ("sum", None, "`reduce` must be a function of the parts or asked(…), not the text 'sum'"),
+        (
+            "sum",
+            None,
+            "`reduce` must be a function of the parts, such as concat(), or asked(…), not the text 'sum'",
+        ),
     ],
 )
 def test_bad_reduces_are_bad_input(reduce: Any, fan_in: Any, text: str) -> None:
