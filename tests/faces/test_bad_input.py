@@ -39,6 +39,7 @@ from tests.faces.spoiled import (
 
 RUN = "run plan.yaml"
 SPECIAL = "is a pipe or a device; it is read more than once, so save it to a file first"
+BARE = "input: {jsonl: items.jsonl}\nsteps:\n  - command: {cmd: [cat]}\n"
 CASES: list[tuple[str, Spoil, str]] = [
     # the plan file
     ("run none.yaml", nothing, "none.yaml: no such file"),
@@ -87,13 +88,16 @@ CASES: list[tuple[str, Spoil, str]] = [
      "plan.yaml:6: template: unexpected `}`; a value ends with `}}`, a tag with `%}`"),
     (RUN, plan("item.text", "item.txet"),
      "plan.yaml:6: the prompt reads item.txet, but items have: id, text"),
+    (RUN, both(put("items.jsonl", '{"n": 1, "id": "a"}\n'), put("plan.yaml", BARE)),
+     "plan.yaml:3: `command` has no `prompt`, so it gets item.text, but items have: n, id; "
+     'give it one, such as `prompt: "{{ item.n }}"`'),
     (RUN, plan('      prompt: "Say {{ item.text }}"\n', ""),
      "plan.yaml:5: `map` has no `prompt`, but member `m` (kind openai) needs one"),
     # the roster
     (f"{RUN} --roster none.yaml", nothing, "none.yaml: no such file"),
     (f"{RUN} --roster .", nothing, ".: is a directory, not a file"),
     (RUN, plan("budget", "roster: none.yaml\nbudget"),
-     "plan.yaml: `roster` none.yaml: no such file"),
+     "plan.yaml:2: `roster` none.yaml: no such file"),
     (RUN, put("roster.yaml", "members:\n - id: m\n  kind: openai\n"),
      "roster.yaml:3: broken YAML: did not find expected '-' indicator"),
     (RUN, change("roster.yaml", "max_tokens", "max_token"),
@@ -115,7 +119,8 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, in_member("key: env:NO_SUCH_KEY"),
      "roster.yaml:10: member `m`: the variable NO_SUCH_KEY is not set; export it, or change `key`"),
     (RUN, in_member("key: file:none.key"),
-     "roster.yaml:10: member `m`: its key file is missing, empty or not readable"),
+     "roster.yaml:10: member `m`: its key file none.key is missing, empty or not "
+     "readable; write the key into it, or change `key`"),
     (RUN, in_member("key: sk-hush"),
      "roster.yaml:10: `key` must be env:NAME, file:PATH or none, never the key itself; "
      "put the key into a variable and write env: and its name"),
@@ -138,6 +143,12 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, roster("{id: m, kind: replay, file: none.jsonl}"), "none.jsonl: no such file"),
     ("members --roster none.yaml", nothing, "none.yaml: no such file"),
     # the items
+    (RUN, plan("{jsonl: items.jsonl, id: id}", "items.jsonl"),
+     "plan.yaml:3: `input` must be a mapping, not the text 'items.jsonl'; "
+     "write `input: {jsonl: items.jsonl}`"),
+    (RUN, plan("{jsonl: items.jsonl, id: id}", "items.csv.gz"),
+     "plan.yaml:3: `input` must be a mapping, not the text 'items.csv.gz'; "
+     "write `input: {csv: items.csv.gz}`"),
     (RUN, remove("items.jsonl"), "plan.yaml:3: input `items.jsonl`: no such file"),
     (RUN, plan("jsonl: items.jsonl", "jsonl: ."),
      "plan.yaml:3: input `.`: is a directory, not a file"),

@@ -259,9 +259,8 @@ def _expected(top: Node, place: Place, edit: Edit) -> Any:
     for step in (*place, *edit.path[:-1]):
         inside = spot.get(step) if isinstance(spot, dict) else spot[step]
         if not isinstance(inside, dict | list):
-            raise member.bad(
-                f"the member has no `{step}` to hold `{edit.name}`; set `{step}` whole"
-            )
+            what = f"the member has no `{step}` to hold `{edit.name}`; set `{step}` whole"
+            raise member.bad(f"{what}: '{step}={{{edit.path[-1]}: {json.dumps(edit.value)}}}'")
         spot = inside
     if not isinstance(spot, dict):
         raise member.bad(f"`{edit.path[-2]}` is a list; set it whole")

@@ -142,7 +142,9 @@ class Roster(msgspec.Struct, frozen=True):
             return None
         name = reference.removeprefix("env:")
         if name == reference:
-            return Unready("key", "its key file is missing, empty or not readable")
+            file = self.folder / Path(name.removeprefix("file:")).expanduser()
+            what = "is missing, empty or not readable; write the key into it, or change `key`"
+            return Unready("key", f"its key file {file} {what}")
         return Unready("key", f"the variable {name} is not set; export it, or change `key`")
 
 

@@ -22,6 +22,7 @@ Obstacle = Literal[
     "disabled", "not good at it", "context too small", "price unknown", "paid not allowed",
     "paid not enabled", "closed",
 ]  # fmt: skip
+_ENABLE = "write enabled: true, or name it"
 _TIERS: dict[Tier, int] = {"local": 0, "subscription": 1, "paid": 2}
 
 
@@ -158,9 +159,10 @@ def _in_the_way(traits: Traits, need: Need) -> str:
         case "price unknown":
             return "its price is not known, and there is a dollar budget"
         case "paid not allowed":
-            return "paid; allow it with --allow-paid or settings.allow_paid"
+            how = "paid; allow it with --allow-paid or settings.allow_paid"
+            return how if "paid not enabled" not in found else f"{how}, and {_ENABLE}"
         case "paid not enabled":
-            return "paid; write enabled: true, or name it"
+            return f"paid; {_ENABLE}"
         case "closed":
             return need.closed[traits.id]
 

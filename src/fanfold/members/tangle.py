@@ -55,7 +55,7 @@ def read_tangle_entry(node: Node) -> MemberEntry:
     """One element of the list, as one of our members: it is put into our words, then read."""
     top = dict(entries(node, "a member"))
     if "invoke" not in top and "kind" in top:
-        raise node.bad("this is a member without `invoke`; put the list under `members:`")
+        raise node.bad("a list of members belongs under `members:`; write that above it")
     stated = fields(node, _ENTRY, "an entry", required=("id", "tier", "invoke"))
     invoke = node.child("invoke")
     if "kind" not in dict(entries(invoke)):

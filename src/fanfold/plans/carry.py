@@ -382,4 +382,13 @@ def check_fields(plan: PlanHeader, items: Iterable[tuple[int, Item]]) -> None:
             continue
         for read in step.item_reads():
             if fault := lacking_field(read.reader, read.names, first[1]):
+                if read.unwritten:
+                    fault = _without_prompt(read.unwritten, fault, first[1])
                 raise BadInput(fault, file=plan.file, line=read.line)
+
+
+def _without_prompt(step: str, fault: str, item: Item) -> str:
+    """Nobody wrote the prompt that reads what the item lacks."""
+    own = next((name for name in item.view() if name != "id"), "id")
+    gets = fault.replace("the prompt reads", f"`{step}` has no `prompt`, so it gets", 1)
+    return f'{gets}; give it one, such as `prompt: "{{{{ item.{own} }}}}"`'

@@ -16,11 +16,12 @@ from fanfold.work.task import Terms
 
 class FieldRead(msgspec.Struct, frozen=True):
     """What a step reads of an item: the names of fields of which there must be one. `reader` is the
-    field of the step that states it."""
+    field of the step that states it. `unwritten`: the name of one that states no prompt."""
 
     reader: str
     names: tuple[str, ...]
     line: int | None
+    unwritten: str = ""
 
 
 class FlowStep(Protocol):

@@ -21,6 +21,7 @@ from fanfold.plans.inputs import overridden
 from fanfold.plans.places import check_extras
 from fanfold.plans.plan import Plan, askings, with_concurrency
 from fanfold.plans.reading import StepContext, read_input
+from fanfold.plans.rows import kind_of
 from fanfold.plans.steps.command import own_member
 from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.map import Map
@@ -30,6 +31,7 @@ from fanfold.plans.variables import read_vars, set_vars
 from fanfold.run.settings import Govern
 from fanfold.run.tools import SHARED_ASK
 from fanfold.work.batch import without_service
+from fanfold.work.check import described
 from fanfold.work.document import Node, read
 from fanfold.work.media_ask import refused_media
 from fanfold.work.nearest import remedy
@@ -57,6 +59,7 @@ def read_plan(
     top: Node, folder: Path, *, allow_outside: bool = False, overrides: Overrides = Overrides()
 ) -> Plan:
     """A plan that was parsed, or made of something else; its paths start from `folder`."""
+    _refuse_input_text(top)
     given = read_record(top, PlanFields)
     stated = {} if given.vars is UNSET else read_vars(top.child("vars"))
     values = set_vars(top, stated, overrides.vars)
@@ -88,6 +91,14 @@ def read_plan(
     if overrides.concurrency is not None:
         plan = with_concurrency(plan, overrides.concurrency)
     return plan
+
+
+def _refuse_input_text(top: Node) -> None:
+    """Only the name of a file: what it is must be said."""
+    said = top.value.get("input") if isinstance(top.value, dict) else None
+    if isinstance(said, str):
+        how = f"write `input: {{{kind_of(Path(said)) or 'jsonl'}: {said}}}`"
+        raise top.child("input").bad(f"`input` must be a mapping, not {described(said)}; {how}")
 
 
 def _tags(node: Node, given: tuple[str, ...]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from fanfold.price import dollars, nanos
 from fanfold.run.inherited import USUAL, store_words
 from fanfold.run.settings import Govern
 from fanfold.work.budget import combined
-from fanfold.work.document import Node
+from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
 from fanfold.work.task import Budget
 
@@ -120,7 +120,7 @@ def prepare(path: str, options: Options) -> Job:
     plan = load_plan(path, allow_outside=options.allow_outside, overrides=options.overrides)
     found = find_roster(options.roster, plan.roster, plan.folder)
     if plan.roster and not options.roster and not found.exists():
-        raise BadInput(f"`roster` {plan.roster}: no such file", file=plan.file)
+        raise read(path).child("roster").bad(f"`roster` {plan.roster}: no such file")
     roster = with_commands(plan, load_roster(found))
     check_plan(plan, roster)
     stored = Stored(

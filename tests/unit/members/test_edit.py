@@ -180,7 +180,7 @@ members:
         ("e", "kind=", "r.yaml:11: `kind` cannot be changed here: it is in the first line of "
                        "the member; change it by hand"),
         ("c", "limits.rpm=3", "r.yaml:7: the member has no `limits` to hold `limits.rpm`; set "
-                              "`limits` whole"),
+                              "`limits` whole: 'limits={rpm: 3}'"),
         ("c", "cmd.x=3", "r.yaml:7: `cmd` is a list; set it whole"),
         ("c", "timeot=", "r.yaml:7: the member has no `timeot`: known: cmd, id, kind"),
         ("c", "timeot=3", "r.yaml:7: unknown field `timeot` in a member of kind command: did you "

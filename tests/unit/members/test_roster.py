@@ -273,9 +273,10 @@ def test_a_key_that_will_be_missing_is_named_before_the_run(
         with pytest.raises(BadInput) as error:
             found.check_ready(id, folder=tmp_path)
         said.append((error.value.line, error.value.what))
+    unread = "is missing, empty or not readable; write the key into it, or change `key`"
     assert said == [
         (2, "member `e`: the variable ZZ_KEY is not set; export it, or change `key`"),
-        (3, "member `f`: its key file is missing, empty or not readable"),
+        (3, f"member `f`: its key file {tmp_path / 'key.txt'} {unread}"),
         (5, "member `d`: the variable ANTHROPIC_API_KEY is not set; export it, or change `key`"),
     ]
 

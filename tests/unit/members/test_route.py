@@ -55,6 +55,9 @@ PAID = {"tier": "paid", "enabled_written": True}
          "its price is not known, and there is a dollar budget"),
         (member("m", price=FREE), Need(dollars=True), None),
         (member("m", **PAID), Need(), "paid; allow it with --allow-paid or settings.allow_paid"),
+        (member("m", tier="paid"), Need(),
+         "paid; allow it with --allow-paid or settings.allow_paid, and write enabled: true,"
+         " or name it"),
         (member("m", **PAID), Need(allow_paid=True), None),
         (member("m", tier="paid"), Need(allow_paid=True),
          "paid; write enabled: true, or name it"),

@@ -182,7 +182,7 @@ REFUSED = [
     (entry("tier: sub"), "1: an entry needs the field `invoke`"),
     (entry("invoke: {kind: cli, cmd: [a]}"), "1: an entry needs the field `tier`"),
     (entry("kind: command\ncmd: [a]"),
-     "1: this is a member without `invoke`; put the list under `members:`"),
+     "1: a list of members belongs under `members:`; write that above it"),
     (entry("tier: gold\ninvoke: {kind: cli, cmd: [a]}"),
      "2: unknown tier `gold`: known: api, local, paid, sub, subscription"),
     (entry("tier: sub\ninvoke: {cmd: [a]}"),

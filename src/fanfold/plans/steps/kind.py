@@ -169,8 +169,10 @@ class Step:
             wanted += [("prompt", (name,)) for name in sorted(read)]
             wanted += [("attach", (item_path(one)[0],)) for one in first.attach if one != "item"]
         for reader, names in wanted:
-            line = self.line if first is None else first.lines.get(reader, first.line)
-            yield FieldRead(reader, names, line)
+            lines, whole = ({}, self.line) if first is None else (first.lines, first.line)
+            prompted = reader != "prompt" or {"prompt", "prompt_file"} & lines.keys()
+            unwritten = "" if prompted or not lines else self.name
+            yield FieldRead(reader, names, lines.get(reader, whole), unwritten)
 
     def lists_read(self) -> set[str]:
         """The steps whose lists it works on, or finds in its items."""
