@@ -17,11 +17,8 @@ from fanfold.work.ask import Reply, Usage
 
 MOST_GROUPS = 1000  # different reasons that are counted
 _LONGEST = 400  # characters of a reason that are kept
-_KEEP = re.compile(
-    r"^[\w.@/-]+: "  # who says it
-    r"|(?:HTTP|status|code|exit|errno|signal)[ :]+\d+|\(\d{3}\)"
-    r"|[\w./-]+\.py:\d+"
-)
+_CODE = re.compile(r"(?:HTTP|status|code|exit|errno|signal)[ :]+\d+|\(\d{3}\)")
+_KEEP = re.compile(r"^[\w.@/-]+: |[\w./-]+\.py:\d+")  # who says it; a line of a file
 _QUOTED = re.compile(r"""(?<!\w)(["'])(?=[^"']*\s|[^"']{25,})[^"']*\1(?!\w)""")
 _NUMBER = re.compile(r"[+-]?\b[\w-]*\d[\w.,:-]*")
 
@@ -48,15 +45,15 @@ def count_reasons(ended: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[ReasonC
 
 
 def _kind(id: str, reason: str) -> str:
-    text = " ".join(reason[:_LONGEST].split())
-    if id in text and (len(id) > 1 or id.isdigit()):
-        text = _without(id, text)
     kept: list[str] = []
 
     def keep(found: re.Match[str]) -> str:
         kept.append(found[0])
         return "\0"
 
+    text = _CODE.sub(keep, " ".join(reason[:_LONGEST].split()))  # first: an id may be such a number
+    if id in text and (len(id) > 1 or id.isdigit()):
+        text = _without(id, text)
     text = _NUMBER.sub("#", _QUOTED.sub('"#"', _KEEP.sub(keep, text)))
     return text + "\n" + "\n".join(kept)
 

@@ -49,6 +49,11 @@ def test_an_id_that_is_a_number_is_not_taken_for_a_line_or_a_code() -> None:
     assert [one.items for one in count_reasons(ended)] == [3]
 
 
+def test_an_id_that_is_also_the_code_leaves_the_code() -> None:
+    ended = [(str(n), (f"{n}: a: exit code 1 (after 4 attempts)",)) for n in range(5)]
+    assert [one.items for one in count_reasons(ended)] == [5]
+
+
 def test_the_most_frequent_is_first_and_names_its_first_item() -> None:
     ended = [("a", ("empty",)), ("b", ("3 too many", "4 too many")), ("c", ("9 too many",))]
     assert count_reasons(ended) == (ReasonCount("3 too many", 2, "b"), ReasonCount("empty", 1, "a"))
