@@ -140,6 +140,12 @@ def test_each_shell_has_its_script(project: Path, shell: str) -> None:
     assert (ended.code, ended.err) == (0, "") and "__complete" in ended.out
 
 
+def test_the_help_says_where_the_script_belongs(project: Path) -> None:
+    said = fanfold(project, "completion", "--help").out
+    for shell in ("bash", "zsh", "fish"):
+        assert f"  fanfold completion {shell} > ~/" in said
+
+
 def test_a_shell_that_is_lacking_or_unknown_is_one_line(project: Path) -> None:
     for words in ((), ("tcsh",)):
         ended = fanfold(project, "completion", *words)

@@ -103,6 +103,9 @@ def test_a_graph_with_the_members_of_a_roster(folder: Path) -> None:
         ("plan.yaml --roster none.yaml", "fanfold: none.yaml: no such file"),
         ("plan.yaml -o .", "fanfold: .: cannot be written: Is a directory"),
         ("plan.yaml -o no/a.txt", "fanfold: no/a.txt: cannot be written: No such file or directory"),
+        ("plan.yaml -o g.svg",
+         "fanfold: --output g.svg: name a file that ends with .txt, .md or .mmd; for an image, give"
+         " the .mmd of --mermaid to `mmdc`"),
         ("", "fanfold: missing argument 'PLAN'; see: fanfold graph --help"),
     ],
 )  # fmt: skip

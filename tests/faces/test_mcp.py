@@ -192,6 +192,7 @@ def test_bad_arguments_are_told_in_words(project: Path) -> None:
             await trouble(client, "run_plan", plan="a\0b"),
             await trouble(client, "status", run="nobody"),
             await trouble(client, "dance"),
+            await trouble(client, "run_plan", path="plan.yaml"),
         ]
 
     assert over_stdio(project, act) == [
@@ -199,7 +200,7 @@ def test_bad_arguments_are_told_in_words(project: Path) -> None:
         " plan for them",
         "`tasks` is a list of tasks, not str",
         "`concurrency` is a whole number of at least 1, not 0",
-        "the arguments cannot be read: Object contains unknown field `task`",
+        "the arguments have no field `task`: did you mean `tasks`?",
         f"there is no reduce `magic`; there are: {', '.join(REDUCES)}",
         "the arguments are nested too deeply: at most 100 levels",
         "the arguments are nested too deeply: at most 100 levels",
@@ -207,6 +208,7 @@ def test_bad_arguments_are_told_in_words(project: Path) -> None:
         "'a\\x00b' is not a valid path: embedded null byte",
         "there is no run 'nobody'; call status without a run to see them",
         "there is no tool `dance`",
+        "the arguments have no field `path`: known: plan",
     ]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from fanfold.members.agents.worker import LOG
 from tests.faces.cli import fanfold, started
+from tests.faces.project import write_function_project
 from tests.unit.fleet.fleets import worker
 from tests.unit.fleet.staged import Stage
 from tests.unit.fleet.talk import said, tool
@@ -81,6 +82,18 @@ def test_when_its_place_is_given_to_another_attempt_following_ends(stage: Stage)
         stage.works("a", stage.starts("a", 50), said("another one"))
         ended = program.end()
     assert (ended.code, "another one" in ended.out) == (0, False)
+
+
+@pytest.mark.parametrize("worker", ["i0", "f"])
+@pytest.mark.parametrize("words", [("view", "shout"), ("feed", "shout", "--agent")])
+def test_where_no_agent_has_worked_that_is_said(
+    tmp_path: Path, words: tuple[str, ...], worker: str
+) -> None:
+    write_function_project(tmp_path)
+    assert fanfold(tmp_path, "run", "plan.yaml", "--quiet", "--name", "shout").code in (0, 1)
+    ended = fanfold(tmp_path, *words, worker)
+    said = f"fanfold: no worker '{worker}' in shout: no agent has worked in this run\n"
+    assert (ended.code, ended.out, ended.err) == (2, "", said)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from fanfold.errors import BadInput
 from fanfold.patterns.delegate import MOST_TASKS, REDUCES, Desk, Progress
 from fanfold.price import Price, price_text
 from fanfold.work.ask import Tool
+from fanfold.work.nearest import quoted, remedy
 from fanfold.work.nesting import DEEPEST, too_deep
 
 # ── what a model reads ───────────────────────────────────────────────────────────────────────────
@@ -199,6 +200,11 @@ class ToolArguments(msgspec.Struct, forbid_unknown_fields=True):
 
     @classmethod
     def read(cls, given: Any) -> Any:
+        known = cls.__struct_fields__
+        for name in given if isinstance(given, dict) else ():
+            if name not in known:
+                how = remedy(str(name), known) if known else "it takes none"
+                raise BadInput(f"the arguments have no field {quoted(str(name))}: {how}")
         try:
             return msgspec.convert(given, cls)
         except msgspec.ValidationError as error:

@@ -12,6 +12,7 @@ from typing import Any
 from fanfold.journal.answers import AttemptRecord, StepOutcome
 from fanfold.journal.contract import StoreView
 from fanfold.journal.questions import ReportQuestions
+from fanfold.observe.amounts import count
 from fanfold.price import dollars
 from fanfold.simulate.behaviour import Behaviour, Fault, FaultRate, PastCall
 from fanfold.work.ask import Usage
@@ -47,7 +48,7 @@ class SeenCalls:
         }
         if self.waits and (refused := faults.get("refused")) is not None:
             faults["refused"] = FaultRate(refused.rate, refused.seconds, tuple(self.waits))
-        said = f"{known}: {whole:,} calls, {wrong / whole:.1%} without a reply"
+        said = f"{known}: {count(whole, 'call')}, {wrong / whole:.1%} without a reply"
         if kicked := _share(self.first):
             said += f", {kicked:.1%} of replies kicked back"
         return Behaviour(

@@ -6,6 +6,7 @@ import logging
 import os
 import sysconfig
 import traceback
+from asyncio import CancelledError
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -24,8 +25,10 @@ _LONGEST = 300  # characters of its text
 def error_text(error: BaseException) -> str:
     """`KeyError: 'price' (rules.py:12)`. The place is the innermost one in a file that is neither
     fanfold's nor a library's; without such a file there is none. Of a group, its first error. The traceback
-    goes to the log `fanfold.raised`, for `--debug`."""
+    goes to the log `fanfold.raised`, for `--debug`. What asyncio cancelled, by Ctrl-C say, is no mistake."""
     error, *others = singly(error)
+    if isinstance(error, CancelledError):
+        return "cancelled"
     text = _message(error)
     place = _place(error.__traceback__)
     if _log.isEnabledFor(logging.DEBUG):

@@ -24,7 +24,7 @@ from fanfold.run.record import start
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.simulate.behaviour import Behaviour, PastCall, parse_members
-from fanfold.simulate.history import CallRecords
+from fanfold.simulate.history import CallRecords, SeenCalls
 from fanfold.simulate.report import PlanSimulation, simulation
 from fanfold.simulate.runs import Figures, Simulator, extrapolated
 from fanfold.simulate.sample import sampled_items
@@ -307,6 +307,12 @@ def test_what_an_agent_without_bounds_costs_has_to_be_stated(tmp_path: Path) -> 
         simulated(job, runs=3)
     assert str(found.value).endswith("state it, such as --member ada:usd=0.50")
     assert simulated(job, "ada:usd=0.5", runs=3).total.usd.mean == 2.0
+
+
+@pytest.mark.parametrize(("many", "said"), [(1, "1 call"), (2, "2 calls")])
+def test_how_many_calls_are_on_record_is_said_in_words(many: int, said: str) -> None:
+    seen = SeenCalls(good=[PastCall(0.1)] * many)
+    assert seen.behaviour("on record").known == f"on record: {said}, 0.0% without a reply"
 
 
 def test_what_is_not_simulated_is_said(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import Any
@@ -70,6 +71,10 @@ def test_an_error_that_cannot_be_shown_is_still_told() -> None:
             raise RuntimeError
 
     assert error_text(Odd()) == "Odd: (without a message)"
+
+
+def test_what_was_cancelled_is_said_in_a_word() -> None:
+    assert error_text(asyncio.CancelledError()) == "cancelled"
 
 
 def test_the_traceback_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -211,7 +211,15 @@ SHELLS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 @click.command()
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete commands, options, runs and members on Tab; see docs/operating.md
-    for where it belongs."""
+    """Print what makes SHELL complete commands, options, runs and members on Tab. Put it, once, where your
+    shell looks (make the folder if it is not there):
+
+    \b
+    fanfold completion bash > ~/.local/share/bash-completion/completions/fanfold
+    fanfold completion zsh > ~/.zfunc/_fanfold
+    fanfold completion fish > ~/.config/fish/completions/fanfold.fish
+
+    For zsh, write `fpath+=~/.zfunc` before `compinit` in ~/.zshrc.
+    """
     keep_table()
     click.echo(SHELLS[shell], nl=False)

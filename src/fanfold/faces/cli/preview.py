@@ -111,6 +111,8 @@ def _preview(job: Job, source: Source | None) -> Preview:
 
 
 _LEAST = 60
+_TEXTS = ("", ".txt", ".text", ".md", ".markdown", ".mmd", ".mermaid")
+_IMAGE = "; for an image, give the .mmd of --mermaid to `mmdc`"
 _NO_SVG = "--svg was removed; use --mermaid, which Markdown pages show and `mmdc` turns into SVG"
 
 
@@ -135,6 +137,8 @@ def graph(
     asked or written."""
     if as_svg:
         raise click.UsageError(_NO_SVG)
+    if output is not None and Path(output).suffix.lower() not in _TEXTS:
+        raise BadInput(f"--output {output}: name a file that ends with .txt, .md or .mmd{_IMAGE}")
     width = _width() if output is None else WIDTH
     if is_fleet(plan) or Path(plan).is_dir():
         # The prompts need not be written yet
