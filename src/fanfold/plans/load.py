@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,10 @@ def _refuse_input_text(top: Node) -> None:
     """Only the name of a file: what it is must be said."""
     said = top.value.get("input") if isinstance(top.value, dict) else None
     if isinstance(said, str):
-        how = f"write `input: {{{kind_of(Path(said)) or 'jsonl'}: {said}}}`"
-        raise top.child("input").bad(f"`input` must be a mapping, not {described(said)}; {how}")
+        kind = "files" if has_magic(said) else kind_of(Path(said))
+        shown = f'{kind}: "{said}"' if kind == "files" else f"{kind or 'jsonl'}: {said}"
+        how = f"{'write' if kind else 'say what it is, such as'} `input: {{{shown}}}`"
+        raise top.child("input").bad(f"an input must be a mapping, not {described(said)}; {how}")
 
 
 def _tags(node: Node, given: tuple[str, ...]) -> tuple[str, ...]:

@@ -71,7 +71,14 @@ PLANS = [
     (f"budget: {{}}\n{COUNT}{STEPS}",
      "p.yaml:1: `budget` is empty; state one of usd, tokens, calls, seconds"),
     # input
-    (f"input: a.jsonl\n{STEPS}", "p.yaml:1: an input must be a mapping, not the text 'a.jsonl'"),
+    *((f"input: '{said}'\n{STEPS}",
+       f"p.yaml:1: an input must be a mapping, not the text '{said}'; {how}")
+      for said, how in {
+          "a.jsonl": "write `input: {jsonl: a.jsonl}`",
+          "a.csv.gz": "write `input: {csv: a.csv.gz}`",
+          "docs/*.txt": 'write `input: {files: "docs/*.txt"}`',
+          "a.xyz": "say what it is, such as `input: {jsonl: a.xyz}`",
+      }.items()),
     (f"input: {{jsnl: a}}\n{STEPS}",
      "p.yaml:1: unknown field `jsnl` in an input: did you mean `jsonl`?"),
     (f"input: {{jsonl: a, csv: b}}\n{STEPS}",
