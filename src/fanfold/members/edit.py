@@ -260,7 +260,10 @@ def _expected(top: Node, place: Place, edit: Edit) -> Any:
         inside = spot.get(step) if isinstance(spot, dict) else spot[step]
         if not isinstance(inside, dict | list):
             what = f"the member has no `{step}` to hold `{edit.name}`; set `{step}` whole"
-            raise member.bad(f"{what}: '{step}={{{edit.path[-1]}: {json.dumps(edit.value)}}}'")
+            if edit.value is not REMOVED and len(edit.path) == 2:
+                shown = json.dumps(edit.value, default=str)
+                what += f": '{step}={{{edit.path[-1]}: {shown}}}'"
+            raise member.bad(what)
         spot = inside
     if not isinstance(spot, dict):
         raise member.bad(f"`{edit.path[-2]}` is a list; set it whole")

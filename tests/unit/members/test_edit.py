@@ -181,6 +181,10 @@ members:
                        "the member; change it by hand"),
         ("c", "limits.rpm=3", "r.yaml:7: the member has no `limits` to hold `limits.rpm`; set "
                               "`limits` whole: 'limits={rpm: 3}'"),
+        ("c", "limits.rpm=", "r.yaml:7: the member has no `limits` to hold `limits.rpm`; set "
+                             "`limits` whole"),
+        ("c", "limits.a.b=3", "r.yaml:7: the member has no `limits` to hold `limits.a.b`; set "
+                              "`limits` whole"),
         ("c", "cmd.x=3", "r.yaml:7: `cmd` is a list; set it whole"),
         ("c", "timeot=", "r.yaml:7: the member has no `timeot`: known: cmd, id, kind"),
         ("c", "timeot=3", "r.yaml:7: unknown field `timeot` in a member of kind command: did you "
