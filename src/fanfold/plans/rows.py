@@ -13,6 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -43,6 +44,7 @@ ENDINGS: dict[str, InputKind] = {
 }  # fmt: skip
 
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_table = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 
 
 @contextmanager
@@ -74,6 +76,27 @@ def _filled_lines(path: Path) -> Iterator[Row]:
         for number, line in enumerate(stream, 1):
             if not line.isspace():
                 yield number, line
+
+
+def _json_lines(path: Path) -> Iterator[Row]:
+    """An array of objects that is all of a file would be one item, and was never meant to be."""
+    lines = _filled_lines(path)
+    begins = list(islice(lines, 2))
+    for number, line in begins:
+        if len(begins) == 1 and _is_table(line):
+            what = "is one JSON array; read it as `json`, or name it .json"
+            raise BadInput(what, file=str(path), line=number)
+        yield number, line
+    yield from lines
+
+
+def _is_table(line: bytes) -> bool:
+    if not line.lstrip().startswith(b"["):
+        return False
+    try:
+        return len(_decode_table(line)) > 0
+    except (ValueError, RecursionError):  # whoever reads the line says what is wrong with it
+        return False
 
 
 def _read_json(raw: Any, line: int, path: Path) -> Any:
@@ -203,7 +226,7 @@ def _given(raw: Any, line: int, path: Path) -> Any:
 
 
 READERS: dict[str, tuple[Walk, Read]] = {
-    "jsonl": (_filled_lines, _read_json),
+    "jsonl": (_json_lines, _read_json),
     "json": (_elements, _read_json),
     "csv": (_csv_rows, _given),
     "tsv": (_tsv_rows, _given),

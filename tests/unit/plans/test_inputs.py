@@ -70,6 +70,17 @@ def test_walking_is_lazy_and_stops_at_the_limit(tmp_path: Path) -> None:
     assert next(iter(open_input(Input("jsonl", "i.jsonl"), tmp_path).walk()))[1].id == "a"
 
 
+@pytest.mark.parametrize(
+    "text", ['[[{"a": 1}], 2]', "[1, 2]", "[]", '[{"a": 1}]\n[{"a": 2}]', '["a"]\n']
+)
+def test_a_line_of_jsonl_may_be_an_array(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "i.jsonl", text)
+    found = items(open_input(Input("jsonl", "i.jsonl"), tmp_path))
+    assert [data for _, _, data in found] == [
+        msgspec.json.decode(line) for line in text.splitlines()
+    ]
+
+
 def test_json_takes_an_array(tmp_path: Path) -> None:
     write(tmp_path, "i.json", '[\n {"k": "a"},\n {"k":\n "b"},\n [1, 2]\n]')
     source = open_input(Input("json", "i.json"), tmp_path)

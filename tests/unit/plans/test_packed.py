@@ -74,6 +74,8 @@ def test_a_script_reads_a_file_as_a_plan_does(tmp_path: Path) -> None:
         ("a.csv", "id\n1\n", ":2: there is no field text"),
         ("a.csv", "id,text\n1,x,y\n", ":2: 3 values for 2 columns"),
         ("a.jsonl", '{"id": 1, "text": 2}\n[]\n', ":2: must be an object"),
+        ("a.jsonl", '\n[{"id": 1, "text": 2}]\n',
+         ":2: is one JSON array; read it as `json`, or name it .json"),
         ("a.jsonl", "\n{\n", ":2: broken JSON: input data was truncated"),
         ("a.txt", "x\n", ": its ending does not say what it is; known: .jsonl, .ndjson, .json, .csv, .tsv"),
         ("b.csv", "", ": no such file"),
