@@ -30,8 +30,11 @@ def resolve_target(
     modules of one name: each gets its own, also when they in turn import their neighbours.
     """
     module_name, names = parts_of(target, file=file, line=line)
+    folder = Path(folder).resolve()
+    if why := _hidden(module_name, folder):
+        raise BadInput(f"target `{target}`: {why}", file=file, line=line)
     try:
-        found: Any = _module(module_name, Path(folder).resolve())
+        found: Any = _module(module_name, folder)
     except (Exception, SystemExit) as error:
         what = f"cannot import `{module_name}` for target `{target}`: {_in_short(error)}"
         raise BadInput(what, file=file, line=line) from None
@@ -93,6 +96,21 @@ def _names_in(folder: Path) -> set[str]:
     return names - sys.stdlib_module_names - {"fanfold", "__main__", "__init__"}
 
 
+def _hidden(module: str, folder: Path) -> str | None:
+    """Why a file of the folder, which the target must mean, would not be the one that is used."""
+    top = _top(module)
+    if top not in sys.stdlib_module_names and top != "fanfold":
+        return None
+    used = getattr(sys.modules.get(top), "__file__", None)
+    for name in (f"{top}.py", f"{top}/__init__.py"):
+        file = folder / name
+        if file.is_file() and (used is None or Path(used).resolve() != file.resolve()):
+            whose = "fanfold" if top == "fanfold" else "Python"
+            what = f"`{top}` is a module of {whose} itself, which goes before {name} here"
+            return f"{what}; rename the {'file' if name == f'{top}.py' else 'folder'}"
+    return None
+
+
 def _top(name: str) -> str:
     return name.partition(".")[0]
 
@@ -130,6 +148,8 @@ def look_for(
 
 
 def _look(target: str, module: str, names: list[str], folder: Path) -> None:
+    if why := _hidden(module, folder):
+        raise BadInput(f"target `{target}`: {why}")
     spec = _spec(module, folder)
     if spec is None:
         what = f"no module named `{module}` here or installed"

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from fanfold.errors import BadInput, InvalidReply
 from fanfold.members.function import Function
-from fanfold.members.target import resolve_target
+from fanfold.members.target import look_for, resolve_target
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.item import Item
 from fanfold.work.member import Traits, tell_nobody
@@ -189,6 +189,28 @@ def test_targets_may_be_in_packages_classes_and_the_standard_library(tmp_path: P
     write(inner, __init__="", part="class K:\n  @staticmethod\n  def f(d): return d")
     assert resolve_target("zz_pack.part:K.f", tmp_path)(3) == 3
     assert resolve_target("json:dumps", tmp_path)([1]) == "[1]"
+
+
+@pytest.mark.parametrize("find", [resolve_target, look_for])
+@pytest.mark.parametrize(
+    ("name", "whose", "rename"),
+    [
+        ("dis", "Python", "dis.py here; rename the file"),
+        ("profile", "Python", "profile.py here; rename the file"),  # whether it is in use or not
+        ("fanfold", "fanfold", "fanfold.py here; rename the file"),
+        ("queue", "Python", "queue/__init__.py here; rename the folder"),
+    ],
+)
+def test_a_file_that_one_of_pythons_own_modules_hides_is_refused_also_by_who_only_looks(
+    tmp_path: Path, find: Callable[..., Any], name: str, whose: str, rename: str
+) -> None:
+    file = tmp_path / rename.partition(" ")[0]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("def a(i): return i\nraise SystemExit('it was run')")
+    with pytest.raises(BadInput) as error:
+        find(f"{name}:a", tmp_path, file="roster.yaml", line=4)
+    what = f"`{name}` is a module of {whose} itself, which goes before {rename}"
+    assert str(error.value) == f"roster.yaml:4: target `{name}:a`: {what}"
 
 
 BROKEN = {
