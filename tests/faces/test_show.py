@@ -237,6 +237,89 @@ def test_the_calls_of_voters_are_shown_below_their_step(project: Project, tmp_pa
     assert "?" not in shown and "not known" not in shown
 
 
+VOTERS = """\
+def one(data): return "yes"
+def two(data): return "Yes."
+def three(data, ask): return "no" if ask.turns else "perhaps"
+def four(data): return "perhaps"
+"""
+VOTE = """\
+name: vote
+roster: roster.yaml
+input: {list: [{id: a, text: hi}, {id: b, text: ho}]}
+steps:
+  - ensemble: {name: v, members: [one, two, three, four], prompt: "Is {{ item.text }}?", revise: 1,
+               gate: [regex: "^(yes|Yes.|no)$"]}
+"""
+
+
+def voted(folder: Path, plan: str, *options: str) -> None:
+    (folder / "voters.py").write_text(VOTERS)
+    names = ("one", "two", "three", "four")
+    members = [f"- {{id: {name}, kind: function, target: 'voters:{name}'}}\n" for name in names]
+    (folder / "roster.yaml").write_text("members:\n" + "".join(members))
+    (folder / "vote.yaml").write_text(plan)
+    ended = fanfold(folder, "run", "vote.yaml", "--quiet", *options)
+    assert (ended.code, ended.err) == (0, "")
+
+
+VOTED = """\
+prompt to one, two, three and four, rendered again; it is what was sent
+  Is hi?
+
+votes
+  one: yes
+  two: Yes.
+  three: no
+  four: no vote: the reply does not match ^(yes|Yes.|no)$
+
+prompt to three, rendered again; it is what was sent
+  Is hi?
+
+reply, which did not count
+  perhaps
+  kicked back: the reply does not match ^(yes|Yes.|no)$
+"""
+
+
+def test_of_a_vote_it_shows_who_said_what_and_what_decided(tmp_path: Path) -> None:
+    voted(tmp_path, VOTE)
+    said = fanfold(tmp_path, "show", "vote", "a").out
+    assert VOTED in said
+    assert said.endswith("\n\nanswer (by majority)\n  yes\n")
+    (step,) = shown(tmp_path, "vote", "a")["steps"]
+    assert (step["decided_by"], step["member"], step["reply"]) == ("majority", "", {"text": "yes"})
+    votes = [(one["member"], one["counts"], one["answer"]) for one in step["votes"]]
+    assert votes == [("one", True, "yes"), ("two", True, "Yes."), ("three", True, "no"),
+                     ("four", False, None)]  # fmt: skip
+    replies = [[prompt["reply"]["text"] for prompt in one["prompts"]] for one in step["votes"]]
+    assert replies == [["yes"], ["Yes."], ["perhaps", "no"], ["perhaps", "perhaps"]]
+
+
+def test_a_vote_has_only_those_who_were_asked(tmp_path: Path) -> None:
+    voted(tmp_path, VOTE)
+    early = VOTE.replace("revise: 1", "stop_early: true").replace(", three, four]", ", three]")
+    voted(tmp_path, early.replace("name: vote", "name: early"), "--name", "early")
+    said = fanfold(tmp_path, "show", "early", "a").out
+    assert "prompt to one and two, rendered again" in said
+    assert "votes\n  one: yes\n  two: Yes.\n\nanswer (by majority)\n  yes\n" in said
+
+
+def test_samples_of_one_voter_are_told_apart(tmp_path: Path) -> None:
+    voted(tmp_path, VOTE.replace("members: [one, two, three, four]", "member: one, samples: 2"))
+    assert "votes\n  one#1: yes\n  one#2: yes\n" in fanfold(tmp_path, "show", "vote", "b").out
+
+
+def test_where_only_code_of_the_user_can_judge_the_replies_no_voter_is_picked_out(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "strict.py").write_text("def fits(value): return True\n")
+    plan = VOTE.replace('gate: [regex: "^(yes|Yes.|no)$"]', "gate: [python: 'strict:fits']")
+    voted(tmp_path, plan.replace(", four]", "]"))
+    said = fanfold(tmp_path, "show", "vote", "a").out
+    assert "prompt, rendered again; it is what was sent\n  Is hi?\n\nanswer (by majority)\n" in said
+
+
 def test_a_dry_run_shows_the_first_prompt(project: Project) -> None:
     ended = fanfold(project.folder, "run", "plan.yaml", "--dry-run")
     assert ended.code == 0

@@ -17,6 +17,7 @@ from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
 from fanfold.work.ask import Message, Reply
 from fanfold.work.media import size_text
 from fanfold.work.text import from_here, visible
+from fanfold.work.vote import label
 
 _encode = msgspec.json.Encoder().encode
 _HOW = {
@@ -39,7 +40,8 @@ def _item(run: RunRecord, view: ItemView, width: int) -> list[str]:
     of = "" if view.of == "input" else f", an item of step {one_line(view.of)}"
     lines = [f"{one_line(view.id)} in {one_line(run.name)} ({run.id}){of}", *_input(view.input)]
     for step in view.steps:
-        lines += ["", *_step(step, width)]
+        shown = _step(step, width)
+        lines += ["", *shown] if step.state or len(shown) > 1 else []
     return lines
 
 
@@ -51,24 +53,46 @@ def _input(given: InputView) -> list[str]:
 
 
 def _step(step: StepView, width: int) -> list[str]:
-    asked_within = step.state is None and bool(step.attempts)  # by a voter or a judge, say
+    asked_within = step.state is None and (  # by a voter or a judge, say
+        bool(step.attempts) or any(one.reply and not one.reasons for one in step.prompts)
+    )
     state = NAMES.get(step.state, step.state) if step.state else "no outcome yet"
     lines = [f"step {one_line(step.step)}" + ("" if asked_within else f": {state}")]
     lines += [f"  {one_line(reason, 1000)}" for reason in step.reasons]
     if step.damaged:
         lines.append("  what was recorded for it is damaged")
     for prompt in step.prompts:
-        lines += [] if asked_within and prompt.state == "unknown" else prompt_lines(prompt)
+        if not (asked_within and prompt.state == "unknown"):
+            lines += _prompt(prompt, [one.member for one in step.votes], within=asked_within)
+    lines += _votes(step)
     if step.reply is not None:
         by = f" of {one_line(step.member)}" if step.member else ""
-        lines += _reply(step.reply, f"reply{by}")
+        voted = bool(step.decided) and not step.member
+        lines += _reply(step.reply, f"answer (by {step.decided})" if voted else f"reply{by}")
     return lines + _attempts(step, width)
 
 
-def prompt_lines(prompt: PromptView) -> list[str]:
+def _votes(step: StepView) -> list[str]:
+    """A line for each; all that was asked and said where a voter was kicked back."""
+    if not step.votes:
+        return []
+    lines = ["", "votes"]
+    for one in step.votes:
+        why = "; ".join(one.reasons) or "its reply lacks what is voted on"
+        said = one_line(label(one.answer), 200) if one.counts else f"no vote: {one_line(why, 1000)}"
+        lines.append(f"  {one_line(one.member)}: {said}")
+    for one in step.votes:
+        for prompt in one.prompts if len(one.prompts) > 1 else ():
+            lines += _prompt(prompt, within=not prompt.reasons)
+    return lines
+
+
+def _prompt(prompt: PromptView, voters: Sequence[str] = (), *, within: bool = False) -> list[str]:
+    """`voters`: who were all asked this. `within`: its reply counts, at another step."""
     if prompt.state == "unknown":
         return ["", f"prompt: not known: {prompt.note}"]
-    to = f" to {one_line(prompt.member)}" if prompt.member else ""
+    asked = [prompt.member] if prompt.member else list(voters)
+    to = f" to {one_line(_enumerated(asked), 200)}" if asked else ""
     if not prompt.messages:
         return ["", f"prompt{to}: none; the member is given the item itself"]
     note = f" ({prompt.note})" if prompt.note else ""
@@ -76,9 +100,14 @@ def prompt_lines(prompt: PromptView) -> list[str]:
     for message in prompt.messages:
         lines += message_lines(message, len(prompt.messages) > 1)
     if prompt.reply is not None:
-        lines += _reply(prompt.reply, "reply, which did not count")
+        counts = within and not prompt.reasons
+        lines += _reply(prompt.reply, "reply" if counts else "reply, which did not count")
         lines += [f"  kicked back: {one_line(reason, 1000)}" for reason in prompt.reasons]
     return lines
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def message_lines(message: Message, named: bool) -> list[str]:
@@ -166,7 +195,15 @@ def _steps(steps: Sequence[StepView]) -> Iterator[dict[str, Any]]:
             "cost_usd": dollars(one.cost), "calls": one.calls,
             "prompts": [msgspec.structs.asdict(prompt) for prompt in one.prompts],
             "reply": one.reply, "attempts": [_attempt(tried) for tried in one.attempts],
+            **(_vote(one) if one.decided else {}),
         }  # fmt: skip
+
+
+def _vote(step: StepView) -> dict[str, Any]:
+    return {
+        "decided_by": step.decided,
+        "votes": [msgspec.structs.asdict(one) for one in step.votes],
+    }
 
 
 def _attempt(one: AttemptRecord) -> dict[str, Any]:

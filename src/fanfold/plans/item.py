@@ -16,6 +16,7 @@ from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.questions import ReportQuestions
 from fanfold.plans.asking import Asking
+from fanfold.plans.ballots import asked_of_all, cast, vote_step
 from fanfold.plans.flow import leg
 from fanfold.plans.inputs import is_stream, open_input, spool_file
 from fanfold.plans.plan import Plan
@@ -23,9 +24,10 @@ from fanfold.plans.prepare import Stored, stored_with
 from fanfold.plans.reading import inspecting_resolver
 from fanfold.plans.ready import Ready
 from fanfold.plans.retrace import NONE_YET, keys_of, retraced
+from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.kind import OwnItem
 from fanfold.plans.steps.plan_entry import AnyStep
-from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
+from fanfold.run.item_view import InputView, ItemView, PromptView, StepView, VoteView
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, Source, hash_of
 from fanfold.work.nearest import alike
@@ -116,18 +118,38 @@ class _Item:
         tried: list[AttemptRecord],
         given: InputView,
     ) -> StepView:
-        number = self._names.index(name)
+        number, vote = self._names.index(name), self._vote(name)
         sent = [one for one in kept if one.step == number]
         attempts = tuple(one for one in tried if one.step == number)
         prompts = (
             self._sent(sent, ending) if sent else self._made_again(ask, ending, given, attempts)
         )
+        if vote is not None:
+            prompts = asked_of_all(
+                self._rendered(ask.ask if isinstance(ask, Task) else ask, ending, given)
+            )
         if ending is None:
             return StepView(name, prompts=prompts, attempts=attempts)
         return StepView(
             name, ending.state, ending.reasons, ending.member, ending.cost, ending.calls, prompts,
-            ending.reply, attempts, ending.damaged,
+            ending.reply, attempts, ending.damaged, self._cast(vote, ask, ending, given, tried),
+            "" if vote is None else vote.decided_by(),
         )  # fmt: skip
+
+    def _vote(self, name: str) -> Ensemble | None:
+        return None if self._stored is None else vote_step(self._stored.plan, name)
+
+    def _cast(
+        self,
+        vote: Ensemble | None,
+        ask: Ask | Task | str | None,
+        ending: StepEnding,
+        given: InputView,
+        tried: list[AttemptRecord],
+    ) -> tuple[VoteView, ...]:
+        if self._stored is None or vote is None or not isinstance(ask, Task) or given.note:
+            return ()
+        return cast(self._read, self._stored, vote, ask, ending, tried)
 
     # ── prompts ──
 

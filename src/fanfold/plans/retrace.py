@@ -39,20 +39,48 @@ def retraced(
     or the ask depends on more than the item; and where there is no prompt."""
     if task.terms.nature != "pure" or task.terms.tools is not None or not task.ask.messages:
         return ()
+    found, asked, reasons = _followed(read, task, tried, None)
+    if asked.given is None:
+        return _unanswered(found, asked, ending)
+    return _settled(found, asked, reasons, ending)
+
+
+class Followed(NamedTuple):
+    """`views` have the reply of each; `reasons`: why the last one was refused; `answered`: the last ask
+    has a reply."""
+
+    views: tuple[PromptView, ...]
+    reasons: tuple[str, ...]
+    answered: bool
+
+
+def followed(
+    read: ReportQuestions, task: Task, tried: tuple[AttemptRecord, ...], member: str | None
+) -> Followed:
+    """The same of an ask that has no outcome of its own, to this member."""
+    found, asked, reasons = _followed(read, task, tried, member)
+    last = () if asked.given is None else (_view(asked, reasons),)
+    return Followed((*found, *last), reasons, bool(last))
+
+
+def _followed(
+    read: ReportQuestions, task: Task, tried: tuple[AttemptRecord, ...], member: str | None
+) -> tuple[list[PromptView], _Asked, tuple[str, ...]]:
+    """Those that were kicked back; the last one; why its reply, if there is one, was refused."""
     found: list[PromptView] = []
-    asked, kicks = _Asked(task.ask, None, None), KickBacks()
+    asked, kicks = _Asked(task.ask, member, None), KickBacks()
     while True:
         asked = asked._replace(given=_given(read, task, asked, tried))
         if asked.given is None:
-            return _unanswered(found, asked, ending)
+            return found, asked, ()
         verdict = task.terms.gate(task, asked.given.reply, _nobody)
         assert isinstance(verdict, Verdict)
         reasons = verdict.reasons if verdict.state == "fail" else ()
         if not reasons or not kicks.remain(task.terms):
-            return _settled(found, asked, reasons, ending)
+            return found, asked, reasons
         found.append(_view(asked, reasons))
         again = kicks.next(task, asked.ask, asked.given.reply, reasons)
-        asked, kicks = _Asked(again.ask, again.member, None), again.kicks
+        asked, kicks = _Asked(again.ask, again.member or member, None), again.kicks
 
 
 def _given(

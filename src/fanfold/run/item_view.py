@@ -27,6 +27,17 @@ class PromptView(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...] = ()
 
 
+class VoteView(msgspec.Struct, frozen=True):
+    """What a voter said: `answer` is what was compared. Where it does not count, `reasons` say why.
+    `prompts`: what it was asked, each with its reply; one, unless it was kicked back."""
+
+    member: str
+    answer: Any = None
+    counts: bool = False
+    reasons: tuple[str, ...] = ()
+    prompts: tuple[PromptView, ...] = ()
+
+
 class InputView(msgspec.Struct, frozen=True):
     """What an item is. `where`: file and line; `note`: why it is not what was planned, or not known."""
 
@@ -37,7 +48,8 @@ class InputView(msgspec.Struct, frozen=True):
 
 
 class StepView(msgspec.Struct, frozen=True):
-    """What became of it at one step. `state` None: it has no outcome there. Money in nano-dollars."""
+    """What became of it at one step. `state` None: it has no outcome there. Money in nano-dollars.
+    `decided`: of a vote, by what; `votes`: who said what, as far as that is known."""
 
     step: str
     state: State | None = None
@@ -49,6 +61,8 @@ class StepView(msgspec.Struct, frozen=True):
     reply: Reply | None = None
     attempts: tuple[AttemptRecord, ...] = ()
     damaged: bool = False
+    votes: tuple[VoteView, ...] = ()
+    decided: str = ""
 
 
 class ItemView(msgspec.Struct, frozen=True):

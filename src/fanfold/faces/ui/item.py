@@ -27,6 +27,7 @@ from fanfold.plans.item import find_item
 from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
 from fanfold.work.ask import Message, Reply
 from fanfold.work.text import from_here
+from fanfold.work.vote import label
 
 MOST = 20_000  # characters of one text
 MOST_COPIED = 200_000
@@ -129,8 +130,17 @@ def _step(plan: RunPlan, step: StepView) -> str:
     body += [
         _changes(n, a, b) for n, (a, b) in enumerate(pairwise(exchanges), 1) if a.reply and b.reply
     ]
-    body.append(_attempts(step))
+    body += [_votes(step), _attempts(step)]
     return panel(f"Step {step.step}", "".join(body), "step")
+
+
+def _votes(step: StepView) -> str:
+    if not step.votes:
+        return ""
+    rows = [(one.member, label(one.answer)[:400] if one.counts else "no vote", "; ".join(one.reasons)[:400])
+            for one in step.votes]  # fmt: skip
+    columns = [HtmlColumn("voter", "short"), HtmlColumn("answer", "mid"), HtmlColumn("why", "mid")]
+    return f"<h3>Votes, decided by {esc(step.decided)}</h3>{table(columns, rows)}"
 
 
 def _exchanges(step: StepView) -> list[Exchange]:
@@ -213,7 +223,7 @@ def _plain(value: Any) -> str:
 
 def _attempts(step: StepView) -> str:
     if not step.attempts:
-        if step.reply is not None and not step.calls:
+        if step.reply is not None and not step.calls and step.member:
             return note(f"No call: the reply of {step.member} was on record.")
         return note(f"{count(step.calls, 'call')}, free.") if step.calls else ""
     columns = [

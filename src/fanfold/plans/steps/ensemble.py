@@ -146,7 +146,10 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
     # ── run ──
 
     def rules(self, ready: Ready) -> VoteRules:
-        return vote_rules(self._members(ready), self._options(ready))
+        return self.rules_of(self._members(ready), ready)
+
+    def rules_of(self, members: list[str], ready: Ready) -> VoteRules:
+        return vote_rules(members, self._options(ready))
 
     def voters(self, ready: Ready) -> TaskHandler:
         return voters(self._members(ready), **self._options(ready))
@@ -200,6 +203,10 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         return estimate.through([watched_station(estimate.context, self, station)])
 
     # ── picture ──
+
+    def decided_by(self) -> str:
+        judge = ", else the judge" if self.judge is not None and self.decide != "judge" else ""
+        return f"{'the judge' if self.decide == 'judge' else self.decide}{judge}"
 
     def draw(self, id: str, sketch: Sketch) -> Box:
         watch = "" if self.watch is None else self.watch.describe()
