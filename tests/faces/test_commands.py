@@ -134,6 +134,29 @@ def test_run_for_people_says_it_in_four_lines(tmp_path: Path) -> None:
     assert re.fullmatch(r"6 calls, 0 reused, 156 tokens, \d[\dms. ]*", calls)
 
 
+def test_a_run_counts_the_replies_it_reuses_and_what_is_told_later_the_items_they_ended(
+    tmp_path: Path,
+) -> None:
+    write_function_project(tmp_path, gate="regex: '^GOOD'", code="""\
+def shout(item, ask):
+    return item["text"] if item["text"] != "good" and not ask.turns else "GOOD"
+""")  # fmt: skip
+    plan = (tmp_path / "plan.yaml").read_text().replace("gate:", "revise: 1\n      gate:")
+    (tmp_path / "plan.yaml").write_text(plan)
+    roster = (tmp_path / "roster.yaml").read_text().replace("kind:", "version: 1, kind:")
+    (tmp_path / "roster.yaml").write_text(roster)
+    first, again = (fanfold(tmp_path, "run", "plan.yaml", "--name", name) for name in "ab")
+    assert "\n5 calls, 0 reused, " in first.out and "\n0 calls, 5 reused, " in again.out
+    told = "3 items from replies of earlier runs"
+    assert "calls       5 calls\n" in fanfold(tmp_path, "status", "a").out
+    assert f"calls       0 calls, {told}\n" in fanfold(tmp_path, "status", "b").out
+    assert f"shout: 0 calls, $0.00, {told}" in fanfold(tmp_path, "tree", "b").out
+    report = fanfold(tmp_path, "report", "b").out
+    assert "| items from replies of earlier runs | 3 |" in " ".join(report.split(" ")).replace(
+        "  ", ""
+    )
+
+
 def test_a_second_run_under_another_name_reuses_everything(done: Done, tmp_path: Path) -> None:
     asked = len(done.server.books())
     words = ("run", "plan.yaml", "--json", "--store", str(tmp_path / "store"), "--name")

@@ -157,7 +157,7 @@ def test_the_runs_are_listed_and_filtered(ui: ServedUi) -> None:
     [
         ("overview", "Why items did not pass"), ("items", "one"), ("tree", "run, step, member"),
         ("timeline", "No call has left its time"), ("members", "items answered"),
-        ("result", "GOOD"), ("receipt", "reused replies"), ("log", "cannot"),
+        ("result", "GOOD"), ("receipt", "items from replies of earlier runs"), ("log", "cannot"),
     ],
 )  # fmt: skip
 def test_every_tab_of_a_run_is_there(ui: ServedUi, ended: Path, tab: str, words: str) -> None:

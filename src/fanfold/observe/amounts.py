@@ -50,6 +50,12 @@ def count(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
+def from_earlier(items: int) -> str:
+    """Items by the reply that they ended with. What a run says of itself when it ends are replies that it
+    took from the record: also those that were kicked back, those of voters, and its own after a resume."""
+    return f"{count(items, 'item')} from replies of earlier runs"
+
+
 def batches_text(found: InBatches) -> str:
     """`800 in batches, oldest submitted 2025-06-15 15:06, 100 not confirmed by the service, 1,200 lines
     back`; nothing where there are none."""

@@ -14,6 +14,7 @@ from fanfold.observe.amounts import (
     clock_time,
     count,
     duration,
+    from_earlier,
     local_time,
     money,
     usd,
@@ -128,7 +129,8 @@ def _at_most(open: Unsettled, note: str) -> str:
 
 def _calls(account: Receipt) -> str:
     lost = f", {account.retries:,} without a reply" if account.retries else ""
-    return f"{count(account.calls, 'call')}, {account.reused:,} reused{lost}"
+    reused = f", {from_earlier(account.reused)}" if account.reused else ""
+    return f"{count(account.calls, 'call')}{reused}{lost}"
 
 
 def _tokens(tokens: Usage) -> str:
@@ -235,7 +237,8 @@ def receipt_json(account: Receipt, resume: str | None = None, store: str = "") -
 def detail_json(read: ReportQuestions, summary: RunSummary, store: str = "") -> bytes:
     """The receipt of the whole run, and beside it what only status knows.
 
-    `calls` and `reused` are of all invocations here; the status may be `running` or `crashed`.
+    `calls` are of all invocations here, `reused` the items that ended with a reply of an earlier run; the
+    status may be `running` or `crashed`.
     """
     found = accounts(read, summary.run, unsent=summary.unsent)
     whole = _plain(whole_receipt(summary, found))

@@ -140,7 +140,7 @@ def receipt_lines(account: Receipt) -> list[str]:
     rows += [[NAMES.get(state, state), f"{getattr(account, state):,}"] for state in STATES]
     rows += [
         ["calls", f"{account.calls:,}"],
-        ["reused replies", f"{account.reused:,}"],
+        ["items from replies of earlier runs", f"{account.reused:,}"],
         ["calls without a reply", f"{account.retries:,}"],
         *_tokens(account.tokens),
         *(["cache", text] for text in cache_texts(account)),

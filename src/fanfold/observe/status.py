@@ -235,7 +235,8 @@ def by_member(found: list[MemberAccount]) -> list[MemberAccount]:
 
 
 def whole_receipt(summary: RunSummary, found: list[MemberAccount]) -> Receipt:
-    """The receipt over all invocations: `calls` and `reused` are the whole run's here."""
+    """The receipt over all invocations: `calls` are the whole run's here, `reused` the items that ended with
+    a reply of an earlier run."""
     steps = tuple(
         msgspec.structs.replace(
             step,

@@ -17,7 +17,7 @@ from fanfold.journal.answers import AttemptRecord, MemberTotal, Spent, StepOutco
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.journal.questions import ReportQuestions
-from fanfold.observe.amounts import count, duration, money, usd
+from fanfold.observe.amounts import count, duration, from_earlier, money, usd
 from fanfold.observe.closing import NAMES
 from fanfold.observe.detail import ids_text
 from fanfold.observe.status import MemberAccount, Shown, accounts
@@ -284,7 +284,7 @@ def _member(node: MemberNode, most: int | None) -> _Line:
     account = node.account
     parts = _took(account.calls, account.tokens, usd(account.cost_usd, at_most=account.at_most))
     if account.reused:
-        parts.append(f"{account.reused:,} reused")
+        parts.append(from_earlier(account.reused))
     parts += _trouble(Figures(0, 0, 0, Usage(), account.errors, node.in_doubt, node.repeats))
     if node.seconds:
         parts.append(duration(node.seconds))

@@ -45,7 +45,7 @@ def retraced(
     return _settled(found, asked, reasons, ending)
 
 
-class Followed(NamedTuple):
+class Retraced(NamedTuple):
     """`views` have the reply of each; `reasons`: why the last one was refused; `answered`: the last ask
     has a reply."""
 
@@ -56,11 +56,11 @@ class Followed(NamedTuple):
 
 def followed(
     read: ReportQuestions, task: Task, tried: tuple[AttemptRecord, ...], member: str | None
-) -> Followed:
+) -> Retraced:
     """The same of an ask that has no outcome of its own, to this member."""
     found, asked, reasons = _followed(read, task, tried, member)
     last = () if asked.given is None else (_view(asked, reasons),)
-    return Followed((*found, *last), reasons, bool(last))
+    return Retraced((*found, *last), reasons, bool(last))
 
 
 def _followed(

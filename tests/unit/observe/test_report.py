@@ -96,7 +96,7 @@ def test_the_receipt_has_every_outcome_and_what_was_paid(tmp_path: Path) -> None
                 "in doubt", "cancelled")  # fmt: skip
     assert [int(receipt[name]) for name in outcomes] == [10, 7, 1, 1, 0, 1, 0, 0, 0]
     assert {name: value for name, value in receipt.items() if name not in outcomes} == {
-        "calls": "16", "reused replies": "0", "calls without a reply": "5",
+        "calls": "16", "items from replies of earlier runs": "0", "calls without a reply": "5",
         "tokens: input": "3,300", "tokens: output": "440", "tokens: cache read": "0",
         "tokens: cache write": "0", "cost": "≤$0.0070 of $5.00",
         "maybe paid twice": "1 call, at most $0.0015", "active time": seconds,

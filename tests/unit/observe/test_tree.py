@@ -225,7 +225,10 @@ def test_replies_of_earlier_runs_are_told_as_reused(tmp_path: Path) -> None:
     ran(tmp_path, "second", [answering()], contracts(3))
     branch = grown(tmp_path, "second")
     assert (branch.own.calls, branch.own.cost) == (0, 0)
-    assert draw_tree(branch).splitlines()[-1] == "   └─ haiku: 0 calls, $0.00, 3 reused"
+    assert (
+        draw_tree(branch).splitlines()[-1]
+        == "   └─ haiku: 0 calls, $0.00, 3 items from replies of earlier runs"
+    )
 
 
 def test_a_shard_tells_how_many_of_its_items_ended_how(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def receipt_html(r: Receipt) -> str:
     items += [(NAMES.get(state, state), f"{getattr(r, state):,}") for state in STATES]
     t = r.tokens
     took = [
-        ("calls", f"{r.calls:,}"), ("reused replies", f"{r.reused:,}"),
+        ("calls", f"{r.calls:,}"), ("items from replies of earlier runs", f"{r.reused:,}"),
         ("calls without a reply", f"{r.retries:,}"),
         ("tokens: input", f"{t.input:,}"), ("tokens: output", f"{t.output:,}"),
         ("tokens: cache read", f"{t.cache_read:,}"), ("tokens: cache write", f"{t.cache_write:,}"),
@@ -236,7 +236,7 @@ def members_html(members: Sequence[MemberWork], made: Receipt) -> str:
 
 def steps_html(steps: list[StepAccount]) -> str:
     columns = [
-        HtmlColumn("step", "head"), HtmlColumn("calls", "num"), HtmlColumn("reused", "num"),
+        HtmlColumn("step", "head"), HtmlColumn("calls", "num"), HtmlColumn("items from earlier runs", "num"),
         HtmlColumn("input tokens", "num"), HtmlColumn("output tokens", "num"),
         HtmlColumn("time with calls under way", "num"), HtmlColumn("cost", "num"),
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from fanfold.observe.amounts import count, duration, money
+from fanfold.observe.amounts import count, duration, from_earlier, money
 from fanfold.observe.closing import NAMES
 from fanfold.observe.detail import ids_text
 from fanfold.observe.html.page import esc, note
@@ -114,8 +114,9 @@ def _step(step: StepNode, depth: int) -> Iterator[_Line]:
 
 def _member(node: MemberNode, depth: int) -> Iterator[_Line]:
     a = node.account
-    notes = [(a.reused, "reused"), (a.errors, "without a reply"), (node.in_doubt, "in doubt")]
-    note_text = ", ".join(f"{n:,} {word}" for n, word in notes if n)
+    counted = ((a.errors, "without a reply"), (node.in_doubt, "in doubt"))
+    notes = [f"{n:,} {word}" for n, word in counted if n]
+    note_text = ", ".join([from_earlier(a.reused), *notes] if a.reused else notes)
     cost = nanos(a.cost_usd)
     yield _Line(depth, a.member, note_text, a.calls, a.tokens.total, node.seconds, cost, a.at_most)
     for one in node.attempts:
