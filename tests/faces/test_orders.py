@@ -88,6 +88,20 @@ def test_bad_orders_start_nothing(tmp_path: Path, quick_server: RunningServer) -
     assert elsewhere.code == 2 and not (folder / "elsewhere").exists()
 
 
+COUNTED = """\
+    with open("asked", "a") as asked:
+        asked.write(item["id"] + "\\n")
+    if item["text"] == "boom":
+        raise ValueError("cannot")
+    return item["text"].upper()
+"""
+
+
+def calls_of(folder: Path) -> int:
+    calls: int = fanfold(folder, "status", "shout", "--json").receipt["calls"]
+    return calls
+
+
 def test_single_items_are_carried_out_again(tmp_path: Path) -> None:
     """Two fail; one of them is tried again, the other stays as it is."""
     write_function_project(tmp_path)
@@ -99,6 +113,25 @@ def test_single_items_are_carried_out_again(tmp_path: Path) -> None:
     receipt = ended.receipt
     assert (receipt["passed"], receipt["failed"], receipt["calls"]) == (3, 1, 1), ended
     assert [one["value"] for one in receipt["result"]] == ["GOOD", "BAD 2", "BOOM"]
+
+
+def test_a_function_without_a_version_is_called_again_for_an_item_that_passed_and_each_call_counts(
+    tmp_path: Path,
+) -> None:
+    """One with a version is not: its reply is on record."""
+    write_function_project(tmp_path, code="def shout(item):\n" + COUNTED)
+    assert fanfold(tmp_path, "run", "plan.yaml", "--quiet").code == 1
+    before = calls_of(tmp_path)
+    for item, calls in (("one", 1), ("one", 1), ("three", 1)):
+        ended = fanfold(tmp_path, "retry", "shout", item, "--json")
+        assert ended.receipt["calls"] == calls
+    assert fanfold(tmp_path, "retry", "shout", "one", "--quiet").code == 1
+    made = (tmp_path / "asked").read_text().count("\n")
+    assert calls_of(tmp_path) == made == before + 4
+    roster = (tmp_path / "roster.yaml").read_text().replace("kind:", "version: 1, kind:")
+    (tmp_path / "roster.yaml").write_text(roster)
+    assert fanfold(tmp_path, "run", "plan.yaml", "--name", "more", "--quiet").code == 1
+    assert fanfold(tmp_path, "retry", "more", "one", "--json").receipt["calls"] == 0
 
 
 def test_a_changed_roster_is_taken_up_when_that_is_ordered(

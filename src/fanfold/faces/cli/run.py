@@ -177,7 +177,7 @@ def resume(
 @_quiet
 def retry(run: str, items: tuple[str, ...], store: str, **given: Any) -> int:
     """Run these items again, whatever their outcome, and no others. Their attempts in doubt are repeated;
-    replies on record are used again and cost nothing."""
+    replies on record are used again and cost nothing. A function without a `version` is called again."""
     where = located(run, store)
     options = retry_options(where.store, where.run, items)
     options = msgspec.structs.replace(options, allow_paid=given["allow_paid"])

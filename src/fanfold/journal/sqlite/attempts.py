@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -184,14 +184,19 @@ def end(db: Database, facts: list[EndAttempt]) -> list[tuple[int, ...]]:
         answers.append(rows)
     bulk.put(db, _REPLIES, replies)
     _put_outcomes(db, outcomes)
-    if unplaced:  # calls that have neither an attempt nor an outcome of their own
-        db.executemany(
-            "insert into unplaced (run, step, member, calls, checked) values (?,?,?,1,?)"
-            " on conflict (run, step, member) do update set calls = unplaced.calls + 1,"
-            " checked = unplaced.checked + 1",
-            [(*one, checksum.of(*one) + 1) for one in unplaced],
-        )  # fmt: skip
+    add_unplaced(db, [(*one, 1) for one in unplaced])
     return answers
+
+
+def add_unplaced(db: Database, calls: Sequence[tuple[int, int, str, int]]) -> None:
+    """By run, step and member: calls that have neither an attempt nor an outcome of their own."""
+    if calls:
+        db.executemany(
+            "insert into unplaced (run, step, member, calls, checked) values (?,?,?,?,?)"
+            " on conflict (run, step, member) do update set calls = unplaced.calls + excluded.calls,"
+            " checked = unplaced.checked + excluded.calls",
+            [(*key, many, checksum.of(*key) + many) for *key, many in calls],
+        )
 
 
 def _put_outcomes(db: Database, rows: list[tuple[Any, ...]]) -> None:

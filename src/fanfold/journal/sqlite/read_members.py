@@ -194,7 +194,9 @@ class MemberRows:
         found = {(step, member): AnsweredItems(*numbers) for step, _, member, *numbers in rows}
         for step, member, calls in self._unplaced(run):
             of = found.get((step, member), AnsweredItems())
-            found[step, member] = msgspec.structs.replace(of, calls=of.calls + calls)
+            found[step, member] = msgspec.structs.replace(
+                of, calls=of.calls + calls, replies=of.replies + calls
+            )
         return found
 
     def _unplaced(self, run: int) -> list[tuple[int, str, int]]:

@@ -120,12 +120,17 @@ def _drop_outcomes(db: Database, f: ReopenRun) -> None:
             "delete from outcomes where run = ? and state in ('unfunded', 'cancelled', 'in_doubt')",
             (f.run,),
         )
-    for id in f.anew:
-        db.execute(
-            "delete from outcomes where run = ?1 and (batch, position) in"
-            " (select batch, position from items where run = ?1 and id = ?2)",
-            (f.run, id),
+    of_item = (
+        "from outcomes where run = ?1 and (batch, position) in"
+        " (select batch, position from items where run = ?1 and id = ?2)"
+    )
+    for id in f.anew:  # of what only the outcome counted, the calls were made all the same
+        calls = (
+            f"select step, member, sum(calls) {of_item} and body is not null group by step, member"
         )
+        found = db.execute(calls, (f.run, id)).fetchall()
+        attempts.add_unplaced(db, [(f.run, step, who, int(many)) for step, who, many in found])
+        db.execute(f"delete {of_item}", (f.run, id))
 
 
 def _end_the_rest(db: Database, f: CloseRun) -> None:
