@@ -282,6 +282,18 @@ def test_a_refused_run_is_not_among_the_runs(folder: Path) -> None:
     assert [run["name"] for run in before] == ["talk"]
 
 
+@pytest.mark.parametrize(
+    "cmd",
+    ["no-such-program", "sh, -c, 'echo 1; exit 3'", "echo, hi", "echo, '{\"id\": 1}'", "printf, '1\\n{'"],
+)  # fmt: skip
+def test_a_refused_run_leaves_nothing_of_what_a_program_gave(folder: Path, cmd: str) -> None:
+    inputs = folder / ".fanfold" / "inputs"
+    before = sorted(inputs.iterdir())
+    plan("jsonl: items.jsonl, id: id", f"command: [{cmd}]")(folder)
+    assert refused(folder, "run plan.yaml").startswith("plan.yaml:")
+    assert sorted(inputs.iterdir()) == before
+
+
 # ── resume ───────────────────────────────────────────────────────────────────────────────────
 
 AGAIN = "start a new run with: fanfold run plan.yaml (it reuses what is unchanged)"

@@ -175,7 +175,8 @@ def test_what_a_program_gave_is_checked_too(memory_path: Path, kind: Any) -> Non
     source = open_input(Input(kind, command), memory_path, spool=memory_path / "spool")
     (kept,) = (memory_path / "spool").iterdir()
     member = at_first(lambda: kept.write_text(jsonl(["a", "other", "c"])))
-    refused(memory_path, member, source, f"{kept}:2: item 'id-1' is not what was planned")
+    where = f"the output of `{sys.executable}`:2"
+    refused(memory_path, member, source, f"{where}: item 'id-1' is not what was planned")
 
 
 def test_a_list_that_the_script_changes_meanwhile_is_refused(memory_path: Path) -> None:

@@ -29,7 +29,7 @@ from fanfold.plans.load import import_all, with_commands
 from fanfold.plans.output import Output
 from fanfold.plans.places import check_names, check_writable
 from fanfold.plans.plan import Plan, askings
-from fanfold.plans.prepare import Job, stored_roster
+from fanfold.plans.prepare import Job, drop_spool, stored_roster
 from fanfold.run.choose import Chooser
 from fanfold.run.executor import LocalExecutor
 from fanfold.run.inherited import store_words
@@ -84,8 +84,12 @@ async def _executed(journal: Store, job: Job, audience: Audience) -> Receipt:
         *lacking_workers(members_of(job, job.roster), journal.place),
     ):
         audience.warn(line)
-    source = input_of(job, journal)
-    run = await _open(journal, job, audience.approve)
+    try:
+        source = input_of(job, journal)
+        run = await _open(journal, job, audience.approve)
+    except FanfoldError:
+        _drop_input(journal, job)
+        raise
     page = None if audience.pages is None else partial(audience.pages, job.name)
     output = Output(run, job.stored.plan, page)
     try:
@@ -199,7 +203,14 @@ async def _refuse(journal: Store, run: Run, job: Job, error: BadInput) -> bool:
         return not asked
     await journal.write(DropRun(run.record.no))
     journal.sessions.leave(run.record.session)
+    _drop_input(journal, job)
     return True
+
+
+def _drop_input(journal: Store, job: Job) -> None:
+    """What was kept of it for a run that does not come to be."""
+    if job.record is None and job.stored.spool:
+        drop_spool(journal.spool() / job.stored.spool)
 
 
 def input_of(job: Job, journal: Store) -> Source | None:

@@ -33,6 +33,10 @@ _HTTP_SECONDS = 60.0
 HTTP_BYTES = 1_000_000_000
 _STREAM = re.compile(r"-|/dev/stdin|(/dev|/proc/self)/fd/\d+")
 
+_GIVEN_BY: dict[str, Callable[[Any], str]] = {
+    "command": lambda cmd: f"the output of `{cmd[0]}`",
+    "http": lambda url: "what the input URL gave",
+}
 _STDIN = {"-": "stdin", "/dev/stdin": "stdin"}
 
 
@@ -195,13 +199,30 @@ class _Renamed(Records):
         except BadInput as error:
             if error.file != self._path:
                 raise
-            raise BadInput(error.what, file=self._file, line=error.line) from None
+            raise self._wrong(error) from None
+
+    def _wrong(self, error: BadInput) -> BadInput:
+        return BadInput(error.what, file=self._file, line=error.line)
 
     def fingerprint(self) -> str:
         return self._kept.fingerprint()
 
     def where(self, position: int) -> str:
         return self._kept.where(position).replace(self._path, self._file)
+
+
+class _Fetched(_Renamed):
+    """What a program or a URL gave: people look for it where the plan names that."""
+
+    def __init__(self, kept: Records, path: str, spec: Input) -> None:
+        super().__init__(kept, path, _GIVEN_BY[spec.kind](spec.value))
+        self._spec = spec
+
+    def _wrong(self, error: BadInput) -> BadInput:
+        who = "a program prints" if self._spec.kind == "command" else "it must be"
+        hint = f"; {who} JSON lines or one array" if error.what.startswith("broken JSON") else ""
+        at = "" if error.line is None else f", line {error.line}"
+        return _bad(self._spec, f"{self._file}{at}: {error.what}{hint}")
 
 
 def _as_it_is(raw: Any, line: int) -> Any:
@@ -296,7 +317,8 @@ def _from_spool(
     if kind in ("command", "http", "json", "jsonl"):
         kind = "json" if rows.is_array(path) else "jsonl"
     name = None if not is_stream(spec) else _STDIN.get(spec.value, spec.value)
-    return _from_file(replace(spec, kind=kind, value=str(path)), path, name)
+    kept = _from_file(replace(spec, kind=kind, value=str(path)), path, name)
+    return _Fetched(kept, str(path), spec) if spec.kind in _GIVEN_BY else kept
 
 
 def spool_file(spec: Input, spool: str | Path | None) -> Path:

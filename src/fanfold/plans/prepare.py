@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -215,12 +216,21 @@ def _refuse_unknown_ids(read: ReportQuestions, record: RunRecord, options: Optio
             )
 
 
+def drop_spool(spool: Path) -> None:
+    """Of a run that was refused: nobody will read it again."""
+    shutil.rmtree(spool, ignore_errors=True)
+
+
 def keep_input(job: Job) -> None:
     """Items on stdin are read now: the process that carries the run out has another one."""
     plan = job.stored.plan
     if job.record is None and plan.input is not None and is_stream(plan.input):
         spool = opening.spool(job.options.store) / job.stored.spool
-        open_input(plan.input, plan.folder, spool=spool)
+        try:
+            open_input(plan.input, plan.folder, spool=spool)
+        except BadInput:
+            drop_spool(spool)
+            raise
 
 
 def _spent(read: ReportQuestions, record: RunRecord) -> dict[str, int]:

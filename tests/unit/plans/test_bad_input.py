@@ -290,6 +290,12 @@ INPUTS: list[tuple[str, str | bytes, str]] = [
     ("files: '*.ts'", "", "p.yaml:1: input: no file matches `*.ts` in DIR"),
     ("command: [zz-none]", "",
      "p.yaml:1: input command `zz-none` cannot be started: no such file or directory"),
+    ("command: [printf, '{\"id\": 1}\\n{']", "", "p.yaml:1: the output of `printf`, line 2: broken JSON: "
+     "input data was truncated; a program prints JSON lines or one array"),
+    ("command: [printf, '[1,\\n}']", "", "p.yaml:1: the output of `printf`, line 2: broken JSON: "
+     "invalid character; a program prints JSON lines or one array"),
+    ("command: [echo, '{\"id\": {}}']", "", "p.yaml:1: the output of `echo`, line 1: "
+     "the item's id must be a text or a number, but `id` is a mapping"),
     ("command: [sh, -c, exit 4]", "", "p.yaml:1: input command `sh` ended with 4"),
     ("list: [{id: {}}]", "",
      "p.yaml:1: the item's id must be a text or a number, but `id` is a mapping"),

@@ -168,7 +168,9 @@ def test_a_program_that_fails_leaves_nothing_in_the_spool(tmp_path: Path) -> Non
 
 class _Pages(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        body = {"/lines": b'{"id": "a"}\n{"id": "b"}\n', "/array": b' [{"id": "a"}]'}.get(self.path)
+        pages = {"/lines": b'{"id": "a"}\n{"id": "b"}\n', "/array": b' [{"id": "a"}]',
+                 "/broken": b'{"id": "a"}\n{"id"'}  # fmt: skip
+        body = pages.get(self.path)
         self.send_response(404 if body is None else 200)
         self.end_headers()
         self.wfile.write(body or b"")
@@ -197,6 +199,18 @@ def test_a_url_gives_json_lines_or_an_array_and_is_asked_once(tmp_path: Path) ->
     assert [id for _, id, _ in items(array)] == ["a"]
     again = open_input(Input("http", f"{host}/lines"), tmp_path, spool=tmp_path / "spool")
     assert items(again) == items(lines)
+
+
+def test_what_is_wrong_with_an_answer_is_told_where_the_plan_names_its_url(tmp_path: Path) -> None:
+    with served() as host:
+        spec = Input("http", f"{host}/broken", file="p.yaml", line=3)
+        source = open_input(spec, tmp_path, spool=tmp_path / "spool")
+    with pytest.raises(BadInput) as error:
+        items(source)
+    assert str(error.value) == (
+        "p.yaml:3: what the input URL gave, line 2: broken JSON: input data was truncated;"
+        " it must be JSON lines or one array"
+    )
 
 
 def test_a_plan_names_a_url_and_can_be_stored(tmp_path: Path) -> None:
