@@ -32,6 +32,7 @@ from fanfold.work import template_limits as limits
 from fanfold.work.media import KINDS, Attachment, MediaKind
 from fanfold.work.nearest import nearest, remedy
 from fanfold.work.template_common import common_parts, reads_common
+from fanfold.work.template_null import PRINTED, printed, refuse_nulls
 from fanfold.work.template_syntax import plain_words, single_braces
 
 LEAST_SHARED = 1024  # characters; no service keeps less than so many tokens
@@ -142,7 +143,7 @@ def _environment() -> _Environment:
         undefined=_MissingField, autoescape=False, keep_trailing_newline=True, finalize=_printed
     )
     made.filters["tojson"] = _as_json
-    made.filters |= {limits.COUNTED: limits.counted, limits.JOINED: limits.joined}
+    made.filters |= {limits.COUNTED: limits.counted, limits.JOINED: limits.joined, PRINTED: printed}
     made.filters.update(limits.limited_filters(made.filters))
     made.filters |= {kind: _showing(kind) for kind in KINDS}
     del made.filters["random"], made.globals["lipsum"]  # the same input gives the same prompt
@@ -166,7 +167,7 @@ def _undeclared(source: str) -> frozenset[str]:
 
 @lru_cache(_KEPT)
 def _compiled(source: str) -> CompiledTemplate:
-    return _ENVIRONMENT.from_string(limits.count_loops(_ENVIRONMENT.parse(source)))
+    return _ENVIRONMENT.from_string(refuse_nulls(limits.count_loops(_ENVIRONMENT.parse(source))))
 
 
 @lru_cache(_KEPT)

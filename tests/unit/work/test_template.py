@@ -49,6 +49,46 @@ def test_objects_and_lists_are_printed_as_json() -> None:
     assert render("{{ item.tags | tojson(indent=1) }}", item=item) == '[\n "é",\n null\n]'
 
 
+NULL = "is null; if that is meant, write"
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ("Q: {{ item.text }}", "item.text"),
+        ("{{ item['text'] }}", "item.text"),
+        ("{{ item.of.text }}", "item.of.text"),
+        (
+            "{% if item.ok %}{% set said %}{{ item.text }}{% endset %}{{ said }}{% endif %}",
+            "item.text",
+        ),
+        ("{% for item in items %}{{ item.text }}{% endfor %}", "item.text"),
+    ],
+)
+def test_a_field_that_is_null_is_not_printed(source: str, field: str) -> None:
+    item = {"id": "1", "text": None, "of": {"text": None}, "ok": True}
+    with pytest.raises(FanfoldError) as error:
+        render(source, item=item, items=[item])
+    hint = f"{{{{ {field} | default('none', true) }}}}"
+    assert str(error.value).endswith(f"`{field}` {NULL} {hint}")
+    assert "item `1`: " in str(error.value)
+    assert render(hint, item=item) == "none", "what it says to write does"
+
+
+def test_a_null_may_be_tested_filtered_and_shown_as_data() -> None:
+    item = {"id": "1", "text": None, "steps": {"read": {"note": None}}}
+    for source, said in [
+        ("{% if item.text %}a{% else %}b{% endif %}", "b"),
+        ("{{ item.text is none }} {{ item.text == none }}", "True True"),
+        ("{{ item.text | tojson }} {{ item.text or '-' }}", "null -"),
+        ("{{ item.text | default('-') }}", "None"),
+        ("{{ item }}", '{"id": "1", "steps": {"read": {"note": null}}, "text": null}'),
+        ("{{ steps.read.note }}", "None"),
+        ("{{ item.steps.read.note }}", "None"),
+    ]:
+        assert render(source, item=item, steps=item["steps"]) == said
+
+
 def test_usual_filters_are_there() -> None:
     source = "{{ item.t | upper }} {{ item.l | join(', ') }} {{ item.x | default('none') }}"
     assert render(source, item={"t": "a", "l": [1, 2]}) == "A 1, 2 none"
