@@ -296,6 +296,14 @@ def test_of_a_vote_it_shows_who_said_what_and_what_decided(tmp_path: Path) -> No
     assert replies == [["yes"], ["Yes."], ["perhaps", "no"], ["perhaps", "perhaps"]]
 
 
+def test_a_vote_on_one_question_is_shown_alike(tmp_path: Path) -> None:
+    plan = VOTE.replace("input: {list: [{id: a, text: hi}, {id: b, text: ho}]}\n", "")
+    voted(tmp_path, plan.replace("{{ item.text }}", "it"))
+    said = fanfold(tmp_path, "show", "vote", "question").out
+    assert "\n\ninput: vote.yaml (one question)\n\nstep v: passed\n" in said
+    assert VOTED.replace("Is hi?", "Is it?") in said
+
+
 def test_a_vote_has_only_those_who_were_asked(tmp_path: Path) -> None:
     voted(tmp_path, VOTE)
     early = VOTE.replace("revise: 1", "stop_early: true").replace(", three, four]", ", three]")

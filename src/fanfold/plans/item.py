@@ -24,7 +24,7 @@ from fanfold.plans.prepare import Stored, stored_with
 from fanfold.plans.reading import inspecting_resolver
 from fanfold.plans.ready import Ready
 from fanfold.plans.retrace import NONE_YET, keys_of, retraced
-from fanfold.plans.steps.ensemble import Ensemble
+from fanfold.plans.steps.ensemble import QUESTION, Ensemble
 from fanfold.plans.steps.kind import OwnItem
 from fanfold.plans.steps.plan_entry import AnyStep
 from fanfold.run.item_view import InputView, ItemView, PromptView, StepView, VoteView
@@ -246,8 +246,10 @@ class _Item:
         stored, planned = self._stored, self._planned
         if stored is None:
             return InputView(False, note="a script gave it, and only the script can again"), None
-        if planned.of != "input" or stored.plan.input is None:
+        if planned.of != "input":
             return self._made(stored.plan)
+        if stored.plan.input is None:
+            return InputView(True, where=f"{stored.plan.file} (one question)"), QUESTION
         try:
             source = _opened(stored, self._folder)
             found = next(_at(source, planned.position), None)

@@ -58,6 +58,8 @@ from fanfold.work.watch import WatchFields
 
 _RULES = (*RULES, "judge")
 _JUDGE_NAMES = tuple(sorted(JUDGE_NAMES))
+QUESTION = Item("question", {})
+"""What a plan without an input asks about."""
 JudgeFields = written(Asking, "a judge", name=(Text, UNSET), picks=(bool, True))
 
 
@@ -180,7 +182,7 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
     async def carry(self, state: PlanState) -> None:
         (terms,), prompt = self.item_terms(state.ready), state.ready.prompt(self)
         if self.over is None and state.batch is None:
-            await state.start(Rows([Item("question", {})]), "input")
+            await state.start(Rows([QUESTION]), "input")
         rules = self.rules(state.ready)
         await state.govern_items(terms, prompt, len(rules.voters))
         records: dict[int, dict[str, Any]] = {}
@@ -198,7 +200,7 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
 
     def preview(self, estimate: Estimate) -> PartPreview:
         if estimate.context.plan.input is None and estimate.known:
-            estimate.sample = Sample(Rows([Item("question", {})]), 1)
+            estimate.sample = Sample(Rows([QUESTION]), 1)
         station = self.station(estimate.context, watched=self.over is not None)
         return estimate.through([watched_station(estimate.context, self, station)])
 
