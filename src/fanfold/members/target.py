@@ -99,10 +99,13 @@ def _names_in(folder: Path) -> set[str]:
 def _hidden(module: str, folder: Path) -> str | None:
     """Why a file of the folder, which the target must mean, would not be the one that is used."""
     top = _top(module)
-    if top not in sys.stdlib_module_names and top != "fanfold":
+    if top not in sys.stdlib_module_names and module != "fanfold":
         return None
     used = getattr(sys.modules.get(top), "__file__", None)
-    for name in (f"{top}.py", f"{top}/__init__.py"):
+    files = (
+        [f"{top}.py"] if module == top else []
+    )  # what is below a name is in no file of that name
+    for name in (*files, f"{top}/__init__.py"):
         file = folder / name
         if file.is_file() and (used is None or Path(used).resolve() != file.resolve()):
             whose = "fanfold" if top == "fanfold" else "Python"
@@ -191,11 +194,13 @@ def _kind(node: ast.expr) -> str:
 
 
 def _spec(module: str, folder: Path) -> ModuleSpec | None:
-    """Where a module would come from: the folder first, but for Python's own modules."""
+    """Where a module would come from: the folder first, but for Python's own modules and ours."""
     top, *below = module.split(".")
     if top in sys.stdlib_module_names:
         spec = BuiltinImporter.find_spec(top) or FrozenImporter.find_spec(top)
         spec = spec or PathFinder.find_spec(top)
+    elif top == "fanfold":
+        spec = sys.modules[top].__spec__
     else:
         spec = PathFinder.find_spec(top, [str(folder), *sys.path])
     name = top

@@ -213,6 +213,13 @@ def test_a_file_that_one_of_pythons_own_modules_hides_is_refused_also_by_who_onl
     assert str(error.value) == f"roster.yaml:4: target `{name}:a`: {what}"
 
 
+def test_what_is_below_a_name_is_not_meant_by_a_file_of_that_name(tmp_path: Path) -> None:
+    """A script of the user's may be called fanfold.py, or os.py."""
+    folder = write(tmp_path, fanfold="", os="")
+    for target in ("fanfold.members.extractive:summarise", "os.path:join"):
+        assert callable(look_for(target, folder)) and callable(resolve_target(target, folder))
+
+
 BROKEN = {
     "zz_syntax": "def f(:\n  pass",
     "zz_name": "x = 1\ny = nothing",
