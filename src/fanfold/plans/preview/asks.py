@@ -219,7 +219,8 @@ class AskEstimate:
         self._meter = Meter(cast, keeps=self._part is None)
         self.size = reply_size(cast, prompt.params)
         self.reply = context.stand_ins.make(self.size)
-        self._grew, self._tasks = False, 0
+        self._grew = False
+        self._tasks, self._said, self._alike = 0, tuple[Message, ...](), True
         self._judges, self.judging = judges, dict[Who, AskEstimate]()
 
     @property
@@ -235,6 +236,9 @@ class AskEstimate:
 
     def left(self, tasks: Sequence[Task]) -> list[RemainingAsks]:
         """What is left of each. Asks that wait for replies cannot be on record."""
+        for task in tasks if self._alike else ():
+            self._said = self._said or task.ask.messages
+            self._alike = self._alike and task.ask.messages == self._said
         self._tasks += len(tasks)
         whole = [task for task in tasks if not self._waits(task)]
         known = dict(zip(map(id, whole), self._survey.remaining(whole), strict=True))
@@ -330,7 +334,7 @@ class AskEstimate:
     def _all_alike(self) -> Iterator[str]:
         """A prompt without the item, which is a mistake in most cases."""
         prompt, shown = self.prompt, ("item", "items", "steps")
-        if self._tasks < 2 or prompt.user is None or prompt.attach or prompt.carries is not None:
+        if self._tasks < 2 or not self._alike or prompt.user is None or prompt.carries is not None:
             return
         alike = all(one.takes == "messages" for one in self.cast.everyone)
         if alike and not any(map(prompt.user.uses, shown)):
