@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
 from fanfold.members.entry import constructor
-from fanfold.members.interpreters import run_as_code
+from fanfold.members.interpreters import STDIN, run_as_code
 from fanfold.members.kinds import (
     UNSENT,
     BuildContext,
@@ -76,7 +76,11 @@ class CommandFields(_CommandOptions, frozen=True, tag="command"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_command(self.cmd)
+        named = any(PROMPT in word for word in self.cmd)
+        self.put(prompt=self.prompt or ("argument" if named else "stdin"))
+        check_command(self.cmd, self.prompt)
+        if self.delegate_args:
+            check_command((*self.cmd, *self.delegate_args), self.prompt)
         self.put(cmd=tuple(self.cmd), delegate_args=tuple(self.delegate_args))
         self.put(scrub_env=listed(self.scrub_env))
         self.put(inputs=read_patterns(self.inputs, "inputs"))
@@ -122,16 +126,25 @@ class CommandFields(_CommandOptions, frozen=True, tag="command"):
         return Unready("cmd", why) if why else None
 
 
-def check_command(words: Sequence[str]) -> None:
-    """`{prompt}` may be a whole word of a command or a part of one, but not where it would be run:
-    a text that is asked about must never become a program."""
+def check_command(words: Sequence[str], prompt: PromptBy | None) -> None:
+    """A text that is asked about must never become a program: neither where `{prompt}` is or will be
+    among the words, nor on stdin. It may be a whole word or a part of one."""
     if PROMPT in words[0]:
         raise Misfit(f"`cmd` must begin with a program, not with {PROMPT}", "cmd")
-    position = run_as_code(tuple(words), PROMPT)
-    if position is not None:
-        what = f"{PROMPT} after `{words[position - 1]}` would be run as code, or choose what is run"
+    line = _with_prompt(words) if prompt == "argument" else words
+    if (before := run_as_code(line, PROMPT)) is not None:
+        what = f"{PROMPT} after `{before}` would be run as code, or choose what is run"
         remedy = f"leave {PROMPT} out and read it from stdin, or pass it as a later argument"
         raise Misfit(f"`cmd`: {what}; {remedy}", "cmd")
+    if prompt == "stdin" and (reader := run_as_code(words, STDIN)) is not None:
+        what = f"`{reader}` would run the prompt, which it gets on stdin"
+        raise Misfit(f"`cmd`: {what}; name a script for it, or a program of your own", "cmd")
+
+
+def _with_prompt(words: Sequence[str]) -> list[str]:
+    """The words of a command that is given the prompt as an argument: last, where no word names it."""
+    named = any(PROMPT in word for word in words)
+    return [*words] if named else [*words, PROMPT]
 
 
 def _file_name(given: dict[str, Any]) -> str:
@@ -251,9 +264,7 @@ class CommandMember:
         text = prompt.decode()
         if "\0" in text:
             raise Terminal(f"{self._traits.id}: an argument cannot hold a NUL byte", scope="ask")
-        program, *words = self._cmd
-        if not any(PROMPT in word for word in words):
-            words.append(PROMPT)
+        program, *words = _with_prompt(self._cmd)
         shy = f" {text}" if text.startswith("-") else text
         filled = (word.replace(PROMPT, shy if word.startswith(PROMPT) else text) for word in words)
         return [program, *filled], b""

@@ -1,119 +1,337 @@
-"""Where a command line takes a program from its words: a text that is asked about must not be there."""
+"""Does a command line run the text that it is given? A text that is asked about must never be a program.
+
+Behind a program that is known to run code, an argument is safe only after what it runs: a script of its
+own, or a program text that stands in the command line. On stdin a text is safe only where there is one.
+Two things cannot be told: what such a script does with its arguments, and which programs there are
+beside those below that run theirs.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
+from typing import NamedTuple
 
 import msgspec
 
+STDIN = "\0"
+"""The text goes to stdin: no word can hold a NUL."""
+
 
 class Interpreter(msgspec.Struct, frozen=True):
-    """How a program takes code: after a flag (`letters` may be in a cluster, as in `-lc`), or as
-    its first operand, a script, which must not be the text either.
+    """How a program takes code: after a flag (`code` are letters, which may be in a cluster), or as its
+    first operand: a script, or for awk and sed the code itself.
 
-    `valued`: options that have a value of their own. `after_options`: the code is the first operand
-    after the flag, not the word after it. `ends`: after the code there are only its arguments.
+    `longs`: long options with code. `valued`, `values`: options with another value. `flags`: long
+    options without one; of any other it is not known, so it has one. `sticky`: letters with a value in
+    the same word only. `shell`: the code is the first operand after the flag. `ends`: after the code
+    there are only its arguments. `script_too`: a script may follow the code. `subcommands`: words before
+    the script. `reads`: without a script it runs its stdin, and with one of the letters `also` even so.
     """
 
-    letters: str = ""
+    code: str = ""
     longs: tuple[str, ...] = ()
     valued: str = ""
-    after_options: bool = False
+    values: tuple[str, ...] = ()
+    flags: str = ""
+    sticky: str = ""
+    shell: bool = False
     ends: bool = False
+    script_too: bool = False
+    subcommands: tuple[str, ...] = ()
+    reads: bool = True
+    also: str = ""
 
 
-_SHELL = Interpreter("c", ("--command", "-Command", "-EncodedCommand"), "oO", after_options=True)
-_OF_NODE = ("--eval", "--print", "--require", "--import", "eval")
+_LISP = ("--eval", "-eval", "--load", "--expr", "--command")
+_NODE = Interpreter(
+    "ep", ("--eval", "--print"), "rC", subcommands=("run", "eval", "x", "exec", "repl"), also="i",
+    flags="--(no|allow|enable|trace|preserve|watch|inspect|test)-?.*|--experimental-(?!loader).*|--unstable.*",
+)  # fmt: skip
 _KINDS: dict[str, Interpreter] = {
-    r"(ba|da|z|k|mk|a|fi|c|tc|r|y|o)?sh[0-9.]*|pwsh|powershell|cmd|nu|xonsh|elvish": _SHELL,
-    r"(python|pypy)[0-9.]*": Interpreter("cm", (), "WX", ends=True),
-    r"perl[0-9.]*": Interpreter("eEMm", (), "I"),
-    r"ruby[0-9.]*": Interpreter("er", (), "IC"),
-    r"(node|nodejs|bun|deno|tsx|ts-node)[0-9.]*": Interpreter("epr", _OF_NODE),
-    r"(php|hhvm)[0-9.]*": Interpreter("rBRE", (), "dc"),
-    r"(lua|luajit|R|Rscript|julia|osascript|groovy|scala|elixir|ghc|tclsh|erl|swift)[0-9.]*": (
-        Interpreter("eEl", ("--eval", "-eval"))
+    r"(ba|da|z|k|mk|a|c|tc|r|y|o|pdk)?sh[0-9.]*|elvish|nu": Interpreter(
+        "c", ("--command",), "oO", ("--rcfile", "--init-file"), "--.*", shell=True, also="s"
     ),
-    r"[gmn]?awk": Interpreter("e", ("--source",), "vFf"),
-    r"g?sed": Interpreter("e", ("--expression",), ""),
-    r"su|runuser|script|watch|eval|parallel": Interpreter("c", ("--command",), "us"),
+    r"fish": Interpreter("cC", ("--command", "--init-command"), "dDo", flags="--.*"),
+    r"(i|b|pt|micro)?python[w0-9.]*|pypy[0-9.]*|jython|graalpy|xonsh|py": Interpreter(
+        "cm", (), "WX", ("--check-hash-based-pycs",), "--.*", ends=True, also="i"
+    ),
+    r"perl[0-9.]*|raku": Interpreter("eE", (), "I", flags="--.*", sticky="MmiFxCDdV"),
+    r"[jm]?ruby[0-9.]*": Interpreter("e", (), "IrCE", flags="--.*", sticky="iFxKTW"),
+    r"node|nodejs|bun|deno|tsx|ts-node": _NODE,
+    r"(php|hhvm)[0-9.]*": Interpreter("rBREfF", ("--run", "--file"), "dcztS", also="a"),
+    r"lua[0-9.]*|luajit": Interpreter("e", (), "lj", script_too=True, also="i"),
+    r"R|Rscript": Interpreter("ef", ("--file",), "g", flags="--.*"),
+    r"julia": Interpreter(
+        "eE", ("--eval", "--print"), "pJtCHL", flags="--(project|quiet|threads)", also="i"
+    ),
+    r"[gmn]?awk": Interpreter("efE", ("--source", "--file", "--exec"), "vFilW", reads=False),
+    r"g?sed": Interpreter("ef", ("--expression", "--file"), "l", flags="--.*", sticky="i", reads=False),
+    r"osascript|groovy|kotlin|scala|elixir|iex|erl|ghci?|runghc|runhaskell|tclsh|wish|expect|swift|"
+    r"guile|racket|sbcl|clisp|ecl|clojure|clj|bb|janet|octave|ocaml|irb|pry|jshell": (
+        Interpreter("ecEm", _LISP, "lsrf", script_too=True, also="i")
+    ),
 }  # fmt: skip
 _INTERPRETERS = [(re.compile(names), kind) for names, kind in _KINDS.items()]
-_REMOTE = ("ssh", "mosh", "rsh")  # the other machine's shell reads all that follows
-_STARTERS = (
-    "env", "nice", "ionice", "nohup", "timeout", "gtimeout", "sudo", "doas", "setsid", "stdbuf",
-    "time", "xargs", "exec", "command", "busybox", "toybox", "unshare", "chroot", "taskset", "chrt",
+_RUNNERS = (
+    "ssh", "mosh", "rsh", "cmd", "su", "runuser", "script", "watch", "eval", "parallel", "tmux",
+    "screen", "socat", "vim", "nvim", "gvim", "vi", "view", "ex", "ed", "emacs", "emacsclient",
+    "gdb", "lldb", "at", "batch", "sg", "newgrp",
 )  # fmt: skip
-_NO_PROGRAM = re.compile(r"-.*|[A-Za-z_]\w*=.*|[0-9.]+[a-z]?")
+"""They run whatever follows, or may: the other machine's shell, their own, an editor's commands."""
+_READERS = (
+    "su", "runuser", "script", "eval", "parallel", "ex", "ed", "gdb", "lldb", "at", "batch", "sg",
+    "newgrp", "cmd",
+)  # fmt: skip
+"""Those that run their stdin, unless a flag has what they are to run."""
+_STARTERS = (
+    "env", "nice", "ionice", "nohup", "sudo", "doas", "setsid", "stdbuf", "time", "xargs", "exec",
+    "command", "busybox", "toybox", "unshare", "prlimit", "setpriv", "numactl", "unbuffer",
+    "rlwrap", "xvfb-run", "dbus-run-session", "tini", "dumb-init", "fakeroot", "setarch",
+    "caffeinate", "systemd-run", "timeout", "gtimeout", "taskset", "chrt", "nsenter",
+)  # fmt: skip
+"""They start the program that follows."""
+_STARTERS_ON = ("flock", "chroot", "gosu", "su-exec")
+"""These start the one behind a first word of their own."""
+_SHELL_IF_NONE = ("sudo", "doas", "chroot", "unshare", "nsenter")
+_WRAPPERS = (
+    "docker", "podman", "nerdctl", "kubectl", "oc", "lxc", "incus", "machinectl", "systemd-nspawn",
+    "singularity", "apptainer", "distrobox", "toolbox", "uv", "poetry", "pipenv", "pdm", "hatch",
+    "conda", "mamba", "micromamba", "npx", "npm", "yarn", "pnpm", "bundle", "nix", "nix-shell",
+    "strace", "ltrace", "valgrind",
+)  # fmt: skip
+"""They start a program somewhere in their words."""
+_FINDERS = {
+    "find": ("-exec", "-execdir", "-ok", "-okdir"),
+    **dict.fromkeys(("fd", "fdfind"), ("-x", "-X", "--exec", "--exec-batch")),
+}
+_NO_PROGRAM = re.compile(r"[A-Za-z_]\w*=.*|[0-9.]+[a-z]?", re.DOTALL)
+_IS_STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+_WITH_VALUE = {"ssh": "BbcDEeFIiJLlmOopQRSWw"}
 
 
-def run_as_code(words: Sequence[str], text: str) -> int | None:
-    """The position of the first word with `text` in it that would be run, or chooses what is.
+def run_as_code(words: Sequence[str], text: str) -> str | None:
+    """The word behind which `text` would be run, or choose what is run; with STDIN as `text`, the
+    program that would run it. None where it is not known to be run."""
+    if not words or text in words[0]:
+        return words[0] if words else None
+    name, rest = _name(words[0]), words[1:]
+    if name == "env":
+        rest = _split(rest)
+    if name == "xargs" and text == STDIN:
+        prints = not any(True for _ in _started(rest, 0))
+        return None if prints else run_as_code([words[0], *_filled(rest)], STDIN * 2)
+    if (kind := _kind(name)) is not None:
+        return _by_interpreter(kind, words[0], rest, text)
+    if name in (*_STARTERS, *_STARTERS_ON):
+        return _by_starter(name, words[0], rest, text)
+    if _is_system(words[0]) and name in _RUNNERS:
+        return _by_runner(name, words[0], rest, text)
+    if name in ("pwsh", "powershell"):
+        return _by_powershell(words[0], rest, text)
+    if name in _FINDERS:
+        flags = _FINDERS[name]
+        lines = (rest[at + 1 :] for at, word in enumerate(rest) if word in flags)
+        return next(filter(None, (run_as_code(line, text) for line in lines)), None)
+    return _by_another(rest, text, whole=name in _WRAPPERS)
 
-    The first interpreter counts, wherever it is; what follows its code are arguments.
-    """
-    for place, word in enumerate(words):
-        name = PurePath(word).name.removesuffix(".exe")
-        if text in word:
-            return None
-        kind = next((kind for names, kind in _INTERPRETERS if names.fullmatch(name)), None)
-        taken = list(_started(words, place) if name in _STARTERS else ())
-        taken += [] if kind is None else list(_code(kind, words, place))
-        taken += range(place + 1, len(words)) if name in _REMOTE else ()
-        if found := [position for position in taken if text in words[position]]:
-            return found[0]
-        if kind is not None:
-            return None
+
+def _by_interpreter(kind: Interpreter, word: str, rest: Sequence[str], text: str) -> str | None:
+    taken = _taken(kind, rest)
+    if text == STDIN:
+        return word if kind.reads and taken.reads else None
+    return _before(word, rest[: taken.until], text)
+
+
+def _by_starter(name: str, word: str, rest: Sequence[str], text: str) -> str | None:
+    """What follows an option may be its value or the program, so both are looked at."""
+    places = list(_started(rest, int(name in _STARTERS_ON)))
+    upto = places[-1] + 1 if places else len(rest)
+    if name == "flock" and "-c" in rest:
+        upto = len(rest)
+    if found := _before(word, rest[:upto], text):
+        return found
+    if text == STDIN and not places and name in _SHELL_IF_NONE:
+        return word
+    return next(filter(None, (run_as_code(rest[at:], text) for at in places)), None)
+
+
+def _started(rest: Sequence[str], own: int) -> Iterator[int]:
+    """Where the program may be: `env NAME=x prog`, `timeout 5 prog`, `sudo -u me prog`."""
+    after_option = False
+    for position, word in enumerate(rest):
+        if word.startswith("-") and len(word) > 1:
+            after_option = word != "--"
+        elif _NO_PROGRAM.fullmatch(word):
+            after_option = False
+        elif own and not after_option:
+            own -= 1
+        else:
+            yield position
+            if not after_option:
+                return
+            after_option = False
+
+
+def _by_runner(name: str, word: str, rest: Sequence[str], text: str) -> str | None:
+    if text != STDIN:
+        return _before(word, rest, text)
+    if name in _WITH_VALUE:
+        line = _remote(rest, _WITH_VALUE[name])
+        return run_as_code(line, text) if line else word
+    stated = any(re.match(r"--command|-[a-z]*c", one) for one in rest)
+    return word if name in _READERS and not stated else None
+
+
+def _remote(rest: Sequence[str], valued: str) -> list[str]:
+    """What the other machine's shell is to run: all behind its name."""
+    position = 0
+    while position < len(rest) and rest[position].startswith("-"):
+        position += 2 if rest[position][-1] in valued and len(rest[position]) == 2 else 1
+    return _words(" ".join(rest[position + 1 :]))
+
+
+def _by_powershell(word: str, rest: Sequence[str], text: str) -> str | None:
+    """All that follows `-Command` is code; a script has arguments."""
+    at = next((n for n, one in enumerate(rest) if one.lower() in ("-file", "-f")), None)
+    upto = len(rest) if at is None else at + 2
+    if rest and rest[0].lower().endswith(".ps1"):
+        upto = 1
+    if text == STDIN:
+        return word if not rest or rest[-1] == "-" else None
+    return _before(word, rest[:upto], text)
+
+
+def _by_another(rest: Sequence[str], text: str, *, whole: bool) -> str | None:
+    """Of a program that is not known: an interpreter among its words, where the text is its code. The
+    name alone may be anything (`--language python`), unless it is known to start programs (`whole`)."""
+    for place, word in enumerate(rest):
+        kind, then = _kind(_name(word)), rest[place + 1 : place + 2]
+        if (
+            kind is None or text in word or (then and _kind(_name(then[0])))
+        ):  # `docker run python sh`
+            continue
+        if whole or (text != STDIN and _taken(kind, rest[place + 1 :]).flagged):
+            return _by_interpreter(kind, word, rest[place + 1 :], text)
     return None
 
 
-def _started(words: Sequence[str], place: int) -> Iterator[int]:
-    """Up to the program that is started: `env NAME=x prog`, `timeout 5 prog`, `env -S "prog …"`."""
-    for position in range(place + 1, len(words)):
-        yield position
-        if not _NO_PROGRAM.fullmatch(words[position]):
-            return
+# ── the words of an interpreter ──────────────────────────────────────────────────────────────
 
 
-def _code(kind: Interpreter, words: Sequence[str], place: int) -> Iterator[int]:
-    """The options up to the script or the code, with their values, and that itself. What follows
-    are its arguments."""
-    flagged, last, position = False, len(words) - 1, place + 1
-    while position <= last:
-        word = words[position]
-        is_code = _is_code_flag(kind, word)
-        if not is_code and not _is_option(word):
-            if kind.after_options or not flagged:
-                yield position
-            return
-        yield position  # with the text in it, as in `-c{prompt}` or `--eval={prompt}`
-        valued = (is_code and not kind.after_options and "=" not in word) or _has_value(kind, word)
-        if position < last and (valued or word == "--"):
-            position += 1
-            yield position
-        if word == "--" or (is_code and kind.ends):
-            return
-        flagged = flagged or is_code
+class _Taken(NamedTuple):
+    """Of the words behind an interpreter, those before `until` choose what it runs. `flagged`: it was
+    given code by a flag. `reads`: it runs its stdin."""
+
+    until: int
+    flagged: bool
+    reads: bool
+
+
+def _taken(kind: Interpreter, rest: Sequence[str]) -> _Taken:
+    flagged, reads, position = False, False, 0
+    while position < len(rest) and _is_option(kind, rest[position]):
+        word = rest[position]
         position += 1
+        if word == "--" or (word == "-" and kind.shell):
+            break
+        reads = reads or (_is_cluster(word) and any(one in kind.also for one in word[1:]))
+        codes, more = _option(kind, word)
+        position += more
+        flagged = flagged or codes
+        if codes and kind.ends:
+            return _Taken(position, True, reads)
+    operand = rest[position] if position < len(rest) else None
+    if flagged and not kind.shell:
+        return _Taken(position + kind.script_too, True, reads)
+    none = operand is None or operand in _IS_STDIN
+    return _Taken(position + 1, flagged, reads or (none and not flagged))
 
 
-def _is_option(word: str) -> bool:
-    return word.startswith(("-", "+")) or re.fullmatch(r"/[A-Za-z]", word) is not None
+def _is_option(kind: Interpreter, word: str) -> bool:
+    if word == "-":
+        return kind.shell
+    return word.startswith("-") or word in kind.subcommands or (kind.shell and word[:1] == "+")
 
 
-def _is_code_flag(kind: Interpreter, word: str) -> bool:
-    if word.partition("=")[0] in kind.longs:
-        return True
-    if re.fullmatch(r"/[ck]", word, re.IGNORECASE):  # cmd /c
-        return True
-    cluster = re.match(r"[-+]([A-Za-z0-9]+)", word)
-    return cluster is not None and any(letter in kind.letters for letter in cluster[1])
+def _is_cluster(word: str) -> bool:
+    return word[:1] in "-+" and not word.startswith("--")
 
 
-def _has_value(kind: Interpreter, word: str) -> bool:
-    """A cluster that ends with such a letter; a long option without `=` may have one, so it has."""
-    if word.startswith("--"):
-        return "=" not in word and word != "--" and word.partition("=")[0] not in kind.longs
-    return word[-1] in kind.valued
+def _option(kind: Interpreter, word: str) -> tuple[bool, int]:
+    """Whether it brings code, and how many of the words behind it are its values."""
+    name, equals, _ = word.partition("=")
+    if name in kind.longs:
+        return True, 0 if equals else 1
+    if word in kind.subcommands:
+        return word == "eval", 1 if word == "eval" else 0
+    if not _is_cluster(word):
+        valued = name in kind.values or not re.fullmatch(kind.flags, name)
+        return False, 1 if valued and not equals else 0
+    if kind.shell:
+        return "c" in word[1:], sum(word.count(letter) for letter in kind.valued)
+    for place, letter in enumerate(word[1:], 2):
+        inside = word[place:]
+        if letter in kind.code:  # `node -pe CODE`
+            return True, 0 if inside.strip(kind.code) else 1
+        if letter in kind.valued:
+            return False, 0 if inside else 1
+        if letter in kind.sticky:
+            break
+    return False, 0
+
+
+# ── single words ─────────────────────────────────────────────────────────────────────────────
+
+
+def _before(word: str, rest: Sequence[str], text: str) -> str | None:
+    """The word before the first one with the text in it."""
+    at = next((n for n, one in enumerate(rest) if text in one), None)
+    return None if at is None else (word, *rest)[at]
+
+
+def _name(word: str) -> str:
+    return PurePath(word).name.removesuffix(".exe")
+
+
+def _kind(name: str) -> Interpreter | None:
+    return next((kind for names, kind in _INTERPRETERS if names.fullmatch(name)), None)
+
+
+def _is_system(word: str) -> bool:
+    """`./script` is a program of one's own; `script` and `/usr/bin/script` are the system's."""
+    return "/" not in word or PurePath(word).parent.name in ("bin", "sbin")
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return line.split()
+
+
+def _split(rest: Sequence[str]) -> list[str]:
+    """The words of `env`, with those in the value of `-S` one by one."""
+    found: list[str] = []
+    words = iter(rest)
+    for word in words:
+        told = re.match(r"(?:-[iv0]*S|--split-string=?)(.*)", word, re.DOTALL)
+        if told is None:
+            found.append(word)
+            continue
+        found += _words(told[1] or next(words, ""))
+        return [*found, *words]
+    return found
+
+
+def _filled(rest: Sequence[str]) -> list[str]:
+    """The words of `xargs`, with what it reads where it puts it: last, or in place of a mark (`-I {}`)."""
+    for place, word in enumerate(rest):
+        if told := re.fullmatch(r"-I(.*)|--replace=(.+)", word, re.DOTALL):
+            apart = place + 1 if word == "-I" else place
+            mark = told[1] or told[2] or "".join(rest[apart : apart + 1])
+            line = [*rest[:place], *rest[apart + 1 :]]
+            return [one.replace(mark, STDIN * 2) for one in line] if mark else line
+    return [*rest, STDIN * 2]
