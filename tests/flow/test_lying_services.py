@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from fanfold.clock import RealClock
+from fanfold.errors import Transient
 from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
+from fanfold.members.printed import paid
 from fanfold.price import Price, cost, dollars, worst
 from fanfold.run.cost import plausible
 from fanfold.testing.member import Scripted, traits
@@ -191,6 +193,21 @@ def test_what_takes_more_than_its_price_stops_the_run_at_its_first_reply(
         "cmd: a call took $0.240000, but at most $0.010000 by its price; correct `price` in the"
         " roster"
     )
+
+
+def test_what_fails_and_takes_more_than_its_price_is_asked_no_more(memory_path: Path) -> None:
+    """The same command, where it reports that and gives no reply."""
+    like = traits("cmd", kind="command", price=Price(call=0.05))
+
+    def fails(ask: Ask, n: int) -> Reply:
+        raise paid(Transient("cmd: exit code 1"), None, 0.24)
+
+    member = Scripted(fails, like)
+    how = {"concurrency": 1, "attempts": 2}
+    receipt = play(Scene(memory_path, (member,), words(4), Budget(usd=1), how=how))
+    assert (receipt.status, receipt.cost_usd, len(member.asked)) == ("paused", 0.24, 1)
+    assert not receipt.cost_at_most
+    assert (receipt.reason or "").startswith("cmd: a call took $0.240000, but at most $0.050000")
 
 
 def test_a_member_without_a_price_may_take_what_it_takes(memory_path: Path) -> None:

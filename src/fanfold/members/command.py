@@ -30,9 +30,10 @@ from fanfold.members.kinds import (
     read_patterns,
 )
 from fanfold.members.output import Parse, read_output
+from fanfold.members.printed import paid
 from fanfold.members.process import ProgramEnd, run_program, why_not_startable
 from fanfold.members.work_folder import with_outputs, without_outputs, working_folder
-from fanfold.price import FREE
+from fanfold.price import FREE, cost, worst
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.carried import FileTrouble
 from fanfold.work.item import canonical, digest
@@ -243,9 +244,9 @@ class CommandMember:
             most = f"max_bytes ({self._traits.max_bytes:,})"
             raise InvalidReply(f"{self._traits.id}: its output is larger than {most}; killed")
         if self._parse != "plain":
-            return self._parsed(ended, request.ask)
+            return self._parsed(ended, request)
         if ended.code:
-            raise self._failed(ended)
+            raise self._failed(ended, request)
         return self._reply(ended.out, request.ask)
 
     def _body(self, request: Request) -> bytes:
@@ -269,13 +270,13 @@ class CommandMember:
         filled = (word.replace(PROMPT, shy if word.startswith(PROMPT) else text) for word in words)
         return [program, *filled], b""
 
-    def _parsed(self, ended: ProgramEnd, ask: Ask) -> Reply:
+    def _parsed(self, ended: ProgramEnd, request: Request) -> Reply:
         """The reply out of a program's JSON, which also tells of failures."""
-        parse = self._parse
+        parse, ask = self._parse, request.ask
         said = read_output(parse, self._traits.id, ended.out, ended.code)
         if said is None:
             if ended.code:
-                raise self._failed(ended)
+                raise self._failed(ended, request)
             raise InvalidReply(f"{self._traits.id}: its output is not {parse}")
         data = None
         if ask.schema:
@@ -295,11 +296,12 @@ class CommandMember:
 
     def _reply(self, out: bytes, ask: Ask) -> Reply:
         out, report = _without_report(out)
+        usage = None if report.input is None else Usage(report.input, report.output)
         try:
             text = out.removesuffix(b"\n").removesuffix(b"\r").decode()
         except UnicodeDecodeError:
-            raise InvalidReply(f"{self._traits.id}: its output is not UTF-8 text") from None
-        usage = None if report.input is None else Usage(report.input, report.output)
+            error = InvalidReply(f"{self._traits.id}: its output is not UTF-8 text")
+            raise paid(error, usage, report.usd) from None
         data = _as_data(text) if ask.schema else None
         return with_plausible_usage(Reply(text, data, usage, cost_usd=report.usd))
 
@@ -315,7 +317,23 @@ class CommandMember:
             return Terminal(f"{what}: {why}", scope="member")
         return Transient(f"{what}: {why}")
 
-    def _failed(self, ended: ProgramEnd) -> MemberError:
+    def _failed(self, ended: ProgramEnd, request: Request) -> MemberError:
+        """It ran, so it counts with what it says that it took, by cost or by tokens. Where it says
+        nothing, with the most that a call can take by the stated price."""
+        report = _without_report(ended.out)[1]
+        usage = None if report.input is None else Usage(report.input, report.output)
+        error = paid(self._failure(ended), usage, report.usd)
+        price = self._traits.price
+        if error.cost is not None or price is None or price == FREE or isinstance(error, Terminal):
+            return error
+        if error.usage is None:
+            error.cost = worst(price, request.input_tokens, request.output_tokens)
+            error.bound = True
+        else:
+            error.cost = cost(price, error.usage.input, error.usage.output)
+        return error
+
+    def _failure(self, ended: ProgramEnd) -> MemberError:
         how = f"exit code {ended.code}" if ended.code > 0 else f"killed by signal {-ended.code}"
         text = f"{self._traits.id}: {how}{_shortened(ended.err)}"
         if ended.code in (126, 127):  # what a shell or env says of a program it cannot start

@@ -28,7 +28,8 @@ class Interpreter(msgspec.Struct, frozen=True):
     options without one; of any other it is not known, so it has one. `sticky`: letters with a value in
     the same word only. `shell`: the code is the first operand after the flag. `ends`: after the code
     there are only its arguments. `script_too`: a script may follow the code. `subcommands`: words before
-    the script. `reads`: without a script it runs its stdin, and with one of the letters `also` even so.
+    the script. `permutes`: its flags may stand behind its operands. `reads`: without a script it runs its
+    stdin, and with one of the letters `also` even so.
     """
 
     code: str = ""
@@ -41,6 +42,7 @@ class Interpreter(msgspec.Struct, frozen=True):
     ends: bool = False
     script_too: bool = False
     subcommands: tuple[str, ...] = ()
+    permutes: bool = False
     reads: bool = True
     also: str = ""
 
@@ -68,7 +70,9 @@ _KINDS: dict[str, Interpreter] = {
         "eE", ("--eval", "--print"), "pJtCHL", flags="--(project|quiet|threads)", also="i"
     ),
     r"[gmn]?awk": Interpreter("efE", ("--source", "--file", "--exec"), "vFilW", reads=False),
-    r"g?sed": Interpreter("ef", ("--expression", "--file"), "l", flags="--.*", sticky="i", reads=False),
+    r"g?sed": Interpreter(
+        "ef", ("--expression", "--file"), "l", (), "--.*", "i", permutes=True, reads=False
+    ),
     r"osascript|groovy|kotlin|scala|elixir|iex|erl|ghci?|runghc|runhaskell|tclsh|wish|expect|swift|"
     r"guile|racket|sbcl|clisp|ecl|clojure|clj|bb|janet|octave|ocaml|irb|pry|jshell": (
         Interpreter("ecEm", _LISP, "lsrf", script_too=True, also="i")
@@ -142,7 +146,11 @@ def _by_interpreter(kind: Interpreter, word: str, rest: Sequence[str], text: str
     taken = _taken(kind, rest)
     if text == STDIN:
         return word if kind.reads and taken.reads else None
-    return _before(word, rest[: taken.until], text)
+    until = taken.until
+    if kind.permutes:
+        codes = [n for n, one in enumerate(rest) if one[:1] == "-" and _option(kind, one)[0]]
+        until = max(until, *(n + 2 for n in codes), 0)
+    return _before(word, rest[:until], text)
 
 
 def _by_starter(name: str, word: str, rest: Sequence[str], text: str) -> str | None:
@@ -266,7 +274,7 @@ def _option(kind: Interpreter, word: str) -> tuple[bool, int]:
     if name in kind.longs:
         return True, 0 if equals else 1
     if word in kind.subcommands:
-        return word == "eval", 1 if word == "eval" else 0
+        return False, 0
     if not _is_cluster(word):
         valued = name in kind.values or not re.fullmatch(kind.flags, name)
         return False, 1 if valued and not equals else 0

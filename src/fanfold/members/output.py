@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from fanfold.errors import InvalidReply, MemberError
 from fanfold.members.agents.claude_meter import read_result
-from fanfold.members.printed import decoded, failure, only, said_by, status_of, usage_of
+from fanfold.members.printed import decoded, failure, only, paid, said_by, status_of, usage_of
 from fanfold.price import dollars
 from fanfold.work.ask import Finish, Usage
 
@@ -39,7 +39,8 @@ def read_output(parse: Parse, member: str, out: bytes, code: int) -> PrintedRepl
         return None
     said = read(member, out)
     if said is not None and code and said.finish == "stop":
-        raise InvalidReply(f"{member}: exit code {code} although there is a result")
+        error = InvalidReply(f"{member}: exit code {code} although there is a result")
+        raise paid(error, said.usage, said.cost_usd)
     return said
 
 
@@ -53,12 +54,10 @@ def _claude(member: str, out: bytes) -> PrintedReply | None:
     if result is None:
         return None
     usage, cost = result.whole
+    told = None if cost is None else dollars(cost)
     if result.is_error and not result.refused:
-        raise _failed(member, result.status, result.why, bool(cost) or usage.total > 0)
-    return PrintedReply(
-        result.text, result.data, usage, None if cost is None else dollars(cost),
-        result.model, result.finish,
-    )  # fmt: skip
+        raise _failed(member, result.status, result.why, usage, told)
+    return PrintedReply(result.text, result.data, usage, told, result.model, result.finish)
 
 
 # ── gemini -p … -o json ──────────────────────────────────────────────────────────────────────
@@ -78,7 +77,7 @@ def _gemini(member: str, out: bytes) -> PrintedReply | None:
     if error:
         told = error if isinstance(error, dict) else {"message": error}
         why = str(told.get("message") or told.get("type"))
-        raise _failed(member, status_of(told.get("code")), why, usage.total > 0)
+        raise _failed(member, status_of(told.get("code")), why, usage)
     text = result.get("response")
     return PrintedReply(text if isinstance(text, str) else "", usage=usage, model=only(models))
 
@@ -112,5 +111,9 @@ def _objects(out: bytes) -> Iterator[dict[str, Any]]:
     return (one for one in reversed(found) if isinstance(one, dict))
 
 
-def _failed(member: str, status: int | None, why: str, paid: bool) -> MemberError:
-    return InvalidReply(said_by(member, why, status)) if paid else failure(member, status, why)
+def _failed(
+    member: str, status: int | None, why: str, usage: Usage, cost_usd: float | None = None
+) -> MemberError:
+    if not (cost_usd or usage.total):
+        return failure(member, status, why)
+    return paid(InvalidReply(said_by(member, why, status)), usage, cost_usd)

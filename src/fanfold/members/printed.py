@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fanfold.errors import MemberError, RateLimited, Terminal, Transient
-from fanfold.work.ask import Usage
+from fanfold.price import nanos
+from fanfold.work.ask import Reply, Usage
 from fanfold.work.nesting import decode_json
+from fanfold.work.usage import with_plausible_usage
 
 _LONGEST = 200
 _MOST_COUNTED, _MOST = 10**15, 1e15
@@ -54,6 +56,14 @@ def said_by(member: str, why: str, status: int | None = None) -> str:
     line = " ".join(why.split())
     line = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
     return f"{member}: {line}" if status is None else f"{member}: {line} ({status})"
+
+
+def paid(error: MemberError, usage: Usage | None, cost_usd: float | None) -> MemberError:
+    """The error, with what the call took all the same, as far as it was told and can be true."""
+    told = with_plausible_usage(Reply(usage=usage, cost_usd=cost_usd))
+    error.usage = told.usage
+    error.cost = None if told.cost_usd is None else nanos(told.cost_usd)
+    return error
 
 
 def failure(member: str, status: int | None, why: str) -> MemberError:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.errors import InvalidReply, Terminal
-from fanfold.price import nanos
+from fanfold.errors import InvalidReply, MemberError, Terminal
+from fanfold.members.printed import paid
 from fanfold.work.ask import Reply
 from fanfold.work.carried import (
     AskFiles,
@@ -103,9 +103,6 @@ async def working_folder(
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-def without_outputs(id: str, reply: Reply, trouble: FileTrouble) -> InvalidReply:
+def without_outputs(id: str, reply: Reply, trouble: FileTrouble) -> MemberError:
     """It was carried out and paid for, but does not count."""
-    error = InvalidReply(f"{id}: {trouble}")
-    error.usage = reply.usage
-    error.cost = None if reply.cost_usd is None else nanos(reply.cost_usd)
-    return error
+    return paid(InvalidReply(f"{id}: {trouble}"), reply.usage, reply.cost_usd)

@@ -27,6 +27,7 @@ from fanfold.run.cost import (
     cost_of_error,
     error_is_upper_bound,
     may_have_run,
+    more_than_stated,
     one_line,
     plausible,
     shares,
@@ -269,9 +270,8 @@ class Attempt:
                 unplaced=shard.step.no if shard.tasks[0].place is NOWHERE else None,
             )  # fmt: skip
         try:
-            rows = await ctx.store.write(
-                fact
-            )  # or InvalidReply; that it was paid is on record then
+            # or InvalidReply; that it was paid is on record then
+            rows = await ctx.store.write(fact)
         finally:
             if grant.gauge.month is not None:
                 self._settled()
@@ -292,8 +292,7 @@ class Attempt:
                 now = ctx.clock.monotonic()
                 gauge.correct(now, grant.permit.tokens, reserved.tokens, usage.total)
         ctx.limits.good(gauge, grant.permit, grant.order)
-        if took.overrun:
-            ctx.limits.trip(gauge, "member", took.overrun, None)
+        ctx.limits.overran(gauge, took.overrun)
         ctx.dispatch.settle(grant, took.amount)
         return took
 
@@ -343,6 +342,7 @@ class Attempt:
         lost, usage = may_have_run(error), getattr(error, "usage", None)
         spent = cost_of_error(error, grant.reserved)
         ctx.counts.used(usage)
+        ctx.limits.overran(grant.gauge, more_than_stated(traits, grant.reserved, spent.usd))
         ctx.dispatch.settle(grant, spent)
         await ctx.store.write(
             EndAttempt(

@@ -59,17 +59,12 @@ def charge(traits: Traits, reserved: Amount, reply: Reply, most: int) -> Charge:
     else:
         usd = cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
     over = ""
-    if not traits.agent:
-        if usage is not None and usage.output > most and traits.kind not in OF_THE_USER:
-            over = (
-                f"{traits.id}: it does not keep max_tokens ({usage.output:,} tokens for {most:,}),"
-                " so nothing bounds what it costs; nothing more is sent to it"
-            )
-        elif price is not None and usd > reserved.usd:
-            over = (
-                f"{traits.id}: a call took ${dollars(usd):.6f}, but at most"
-                f" ${dollars(reserved.usd):.6f} by its price; correct `price` in the roster"
-            )
+    if not traits.agent and usage is not None and usage.output > most:
+        over = "" if traits.kind in OF_THE_USER else (
+            f"{traits.id}: it does not keep max_tokens ({usage.output:,} tokens for {most:,}),"
+            " so nothing bounds what it costs; nothing more is sent to it"
+        )  # fmt: skip
+    over = over or more_than_stated(traits, reserved, usd)
     saved = 0
     if usage is not None and price is not None and (usage.cache_read or usage.cache_write):
         saved = cost(price, usage.total - usage.output, usage.output)
@@ -78,6 +73,17 @@ def charge(traits: Traits, reserved: Amount, reply: Reply, most: int) -> Charge:
 
 
 _FREE = Charge(ONE_CALL)
+
+
+def more_than_stated(traits: Traits, reserved: Amount, usd: int) -> str:
+    """Why nothing more is to be sent to a member whose call, answered or failed, took so much; "" where
+    it kept to its price. An agent keeps to a cap of its own."""
+    if traits.agent or traits.price is None or usd <= reserved.usd:
+        return ""
+    return (
+        f"{traits.id}: a call took ${dollars(usd):.6f}, but at most"
+        f" ${dollars(reserved.usd):.6f} by its price; correct `price` in the roster"
+    )
 
 
 def cost_of_error(error: Exception, reserved: Amount) -> Amount:

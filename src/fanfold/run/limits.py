@@ -296,5 +296,10 @@ class Limits:
         else:
             breaker.refused(str(error), now, error.reset_after, gauge.max_wait)
 
+    def overran(self, gauge: Gauge, reason: str) -> None:
+        """Nothing more goes to a member that takes more than it states; "": it does not."""
+        if reason:
+            self.trip(gauge, "member", reason, None)
+
     def trip(self, gauge: Gauge, scope: str, reason: str, until: float | None) -> None:
         (gauge.pool.breaker if scope == "pool" else gauge.breaker).trip(reason, until)

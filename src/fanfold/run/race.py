@@ -290,8 +290,7 @@ def _lose(ctx: Context, attempt: Attempt, reply: Reply | None) -> None:
         took = charge(grant.traits, grant.reserved, reply, grant.request.output_tokens)
         usage = reply.usage
     ctx.counts.used(usage)
-    if took.overrun:
-        ctx.limits.trip(grant.gauge, "member", took.overrun, None)
+    ctx.limits.overran(grant.gauge, took.overrun)
     spent = took.amount
     ctx.dispatch.settle(grant, spent)
     ctx.store.note(

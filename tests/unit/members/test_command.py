@@ -18,6 +18,7 @@ import uvloop
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
 from fanfold.members.command import CommandMember
 from fanfold.members.process import by_pidfd, by_thread, run_program
+from fanfold.price import FREE, Price
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
 from fanfold.work.member import Traits, tell_nobody
 from tests.waiting import however_slow, wait_until
@@ -143,6 +144,43 @@ def test_failures_are_typed_and_one_line(
     assert (type(error.value), str(error.value), error.value.lost) == (kind, message, False)
     if isinstance(error.value, Terminal):
         assert error.value.scope == "member"
+
+
+PRICE = Price(call=0.05)
+BY_TOKEN = Price(input=1.0)
+TOLD = [  # exit code, stdout, price; nano-dollars, whether that is only the most, usage
+    (1, '{"fanfold": {"usd": 0.24}}', PRICE, 240_000_000, False, None),
+    (3, 'hi\n{"fanfold": {"usd": 0.24, "input": 3, "output": 4}}', None, 240_000_000, False, Usage(3, 4)),
+    (1, '{"fanfold": {"usd": 0}}', PRICE, 0, False, None),
+    (1, '{"fanfold": {"usd": -1}}', PRICE, 50_000_000, True, None),
+    (1, "nothing said", PRICE, 50_000_000, True, None),
+    (-9, "killed", PRICE, 50_000_000, True, None),
+    (1, '{"fanfold": {"input": 2000, "output": 0}}', BY_TOKEN, 2_000_000, False, Usage(2000, 0)),
+    (1, "nothing said", FREE, None, False, None),
+    (1, "nothing said", None, None, False, None),
+    (127, "not there", PRICE, None, False, None),
+    (127, '{"fanfold": {"usd": 0.24}}', PRICE, 240_000_000, False, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "out", "price", "nanos", "bound", "usage"), TOLD)
+def test_a_command_that_failed_counts_with_what_it_said_else_with_its_price(
+    code: int, out: str, price: Price | None, nanos: int | None, bound: bool, usage: Usage | None
+) -> None:
+    """One that could not be started took nothing."""
+    end = "kill -9 $$" if code < 0 else f"exit {code}"
+    traits = Traits(id="cmd", kind="command", answerer="command:0@run", price=price)
+    member = CommandMember(traits, shell(f"cat; {end}"), Path())
+    with pytest.raises(MemberError) as caught:
+        asyncio.run(member.ask(member.prepare(Ask(messages=(Message("user", out),))), tell_nobody))
+    error = caught.value
+    assert (error.cost, error.bound, error.usage, error.lost) == (nanos, bound, usage, False)
+
+
+def test_an_output_that_is_no_text_counts_with_what_it_said() -> None:
+    with pytest.raises(InvalidReply) as caught:
+        asked(shell("""printf '\\377\\n{"fanfold": {"usd": 0.25}}'"""))
+    assert (caught.value.cost, caught.value.bound) == (250_000_000, False)
 
 
 def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:

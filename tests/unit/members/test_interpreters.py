@@ -33,8 +33,9 @@ RUN = [
     "ipython -c {prompt}", "vim -c {prompt} f", "vim {prompt}", "emacs --eval {prompt}",
     "su me -c {prompt}", "watch date {prompt}", "fish -C {prompt} x.fish",
     "docker run -i box sh -c {prompt}", "launcher sh -c {prompt}", "pwsh -c code {prompt}",
-    "lua -e code {prompt}", "sed -f {prompt} x", "awk -f {prompt}", "R -e {prompt}", "php -B {prompt}",
-    "ruby -rjson -e {prompt}", "uv run python -c {prompt}", "xargs sh -c {prompt}", "julia -E {prompt}",
+    "lua -e code {prompt}", "sed -f {prompt} x", "sed -n code x -e {prompt}", "deno eval -p {prompt}",
+    "awk -f {prompt}", "R -e {prompt}", "php -B {prompt}", "ruby -rjson -e {prompt}",
+    "uv run python -c {prompt}", "xargs sh -c {prompt}", "julia -E {prompt}",
 ]  # fmt: skip
 DATA = [
     "python3 count.py {prompt}", "python3 tool.py -c {prompt}", "bash script.sh {prompt}",

@@ -391,6 +391,23 @@ def test_a_refusal_of_claude_is_a_reply_that_no_gate_takes() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("parse", "out", "code", "cost", "usage"),
+    [("claude-json", claude(is_error=True, total_cost_usd=0.5), 1, 500_000_000, TOKENS),
+     ("claude-json", claude(), 1, 6_975_000, TOKENS),
+     ("claude-json", claude(is_error=True, total_cost_usd=-5), 1, None, TOKENS),
+     ("gemini-json", {"error": "no", "stats": {"models": {"m": {"tokens": {"prompt": 9}}}}}, 1, None,
+      Usage(9))],
+)  # fmt: skip
+def test_a_failure_that_cost_something_says_what(
+    parse: str, out: dict[str, Any], code: int, cost: int | None, usage: Usage
+) -> None:
+    """Without a cost that can be true it counts with all that was reserved."""
+    with pytest.raises(InvalidReply) as error:
+        printed(parse, out, code)
+    assert (error.value.cost, error.value.bound, error.value.usage) == (cost, False, usage)
+
+
 def test_with_a_schema_structured_output_goes_before_the_text() -> None:
     schema = Schema.of({"type": "object"})
     assert printed("claude-json", claude(result='{"a": 1}'), schema=schema).data == {"a": 1}
