@@ -79,8 +79,8 @@ class MemberError(FanfoldError):
     although no answer came back: a timeout, a connection dropped after sending, a cancelled call.
 
     `cost` (nano-dollars) and `usage` (a work.ask.Usage): what it took all the same, when the member
-    knows. None is nothing, or the whole reservation when it was lost or invalid. `bound`: that cost
-    is the most it can have been; nobody knows it exactly.
+    knows. None is nothing, or the whole reservation when it was lost or invalid, or a `bound`: nobody
+    knows its cost exactly, which is the most that it can have been.
     """
 
     cost: int | None = None

@@ -42,7 +42,7 @@ DEFECTS = (
     Defect("a lost call is refunded", "fanfold.run.cost:cost_of_error",
            "return reserved if may_have_run(error)", "return NOTHING if may_have_run(error)"),
     Defect("a reply without usage costs nothing", "fanfold.run.cost:charge",
-           "usd, bound = reserved.usd, True", "usd, bound = 0, True"),
+           "usd, bound = reserved.usd,", "usd, bound = 0,"),
     Defect("any reported usage is believed", "fanfold.run.cost:plausible",
            "if traits.kind in OF_THE_USER:", "if True: return reply\n    if traits.kind in OF_THE_USER:"),
     Defect("a resumed run forgets what it spent", "fanfold.run.context:share",

@@ -283,7 +283,7 @@ class CommandMember:
             data = _as_data(said.text) if said.data is None else said.data
         reply = Reply(
             text=said.text, data=data, usage=said.usage, finish=said.finish, model=said.model,
-            cost_usd=said.cost_usd,
+            cost_usd=said.cost_usd, reason=said.reason,
         )  # fmt: skip
         return with_plausible_usage(reply, [message.content for message in ask.conversation()])
 

@@ -27,6 +27,7 @@ class PrintedReply(NamedTuple):
     cost_usd: float | None = None
     model: str | None = None
     finish: Finish = "stop"
+    reason: str = ""
 
 
 def read_output(parse: Parse, member: str, out: bytes, code: int) -> PrintedReply | None:
@@ -54,10 +55,12 @@ def _claude(member: str, out: bytes) -> PrintedReply | None:
     if result is None:
         return None
     usage, cost = result.whole
-    told = None if cost is None else dollars(cost)
+    told = None if cost is None or not result.whole.is_possible else dollars(cost)
     if result.is_error and not result.refused:
         raise _failed(member, result.status, result.why, usage, told)
-    return PrintedReply(result.text, result.data, usage, told, result.model, result.finish)
+    return PrintedReply(
+        result.text, result.data, usage, told, result.model, result.finish, result.end.reason
+    )
 
 
 # ── gemini -p … -o json ──────────────────────────────────────────────────────────────────────

@@ -91,13 +91,15 @@ def cost_of_error(error: Exception, reserved: Amount) -> Amount:
     if isinstance(error, MemberError) and error.cost is not None:
         tokens = 0 if error.usage is None else error.usage.total
         return Amount(error.cost, tokens, 1) if is_possible(error.cost) else reserved
+    if isinstance(error, MemberError) and error.bound:
+        return reserved
     return reserved if may_have_run(error) or isinstance(error, InvalidReply) else NOTHING
 
 
 def error_is_upper_bound(error: Exception) -> bool:
     """Whether what it counts as is the most it can have cost; else it is known."""
-    if isinstance(error, MemberError) and error.cost is not None:
-        return error.bound or not is_possible(error.cost)
+    if isinstance(error, MemberError) and (error.bound or error.cost is not None):
+        return error.bound or not is_possible(error.cost or 0)
     return may_have_run(error) or isinstance(error, InvalidReply)
 
 

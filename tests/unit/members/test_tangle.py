@@ -15,7 +15,7 @@ from fanfold.members.command import CommandFields, CommandMember
 from fanfold.members.roster import Roster, load_roster
 from fanfold.patterns.delegate_tools import TOOLS
 from fanfold.price import FREE, Price
-from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
+from fanfold.work.ask import Ask, Finish, Message, Reply, Schema, Usage
 from fanfold.work.member import Traits, tell_nobody
 
 WHOLE = """\
@@ -406,6 +406,35 @@ def test_a_failure_that_cost_something_says_what(
     with pytest.raises(InvalidReply) as error:
         printed(parse, out, code)
     assert (error.value.cost, error.value.bound, error.value.usage) == (cost, False, usage)
+
+
+@pytest.mark.parametrize("cost", [0, -5, "0.36", None])
+def test_a_cost_of_claude_that_cannot_be_is_none(cost: Any) -> None:
+    """It tells a cost for the tokens of any model."""
+    assert printed("claude-json", claude(total_cost_usd=cost)) == Reply("the answer", usage=TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "finish", "reason"),
+    [("end_turn", "stop", ""), ("stop_sequence", "stop", ""), (None, "stop", ""),
+     ("max_tokens", "length", ""), ("model_context_window_exceeded", "length", ""),
+     ("length", "length", ""), ("error", "other", "error"), ("abort", "other", "abort"),
+     ("pause_turn", "other", "pause_turn"), ("tool_use", "other", "tool_use"), (7, "other", "")],
+)  # fmt: skip
+def test_only_a_known_good_end_of_claude_is_one(
+    stop_reason: Any, finish: Finish, reason: str
+) -> None:
+    found = printed("claude-json", claude(stop_reason=stop_reason))
+    assert (found.finish, found.reason) == (finish, reason)
+
+
+def test_an_end_of_claude_that_is_not_told_is_good_and_so_is_data_by_its_tool() -> None:
+    """Older programs leave it out; the tool gives the data that a schema asks for."""
+    untold = claude()
+    del untold["stop_reason"]
+    assert printed("claude-json", untold).finish == "stop"
+    data = claude(stop_reason="tool_use", structured_output={"a": 2})
+    assert printed("claude-json", data).finish == "stop"
 
 
 def test_with_a_schema_structured_output_goes_before_the_text() -> None:

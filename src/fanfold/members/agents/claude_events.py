@@ -266,7 +266,7 @@ class ClaudeReader:
         reading.ended, reading.under_way, reading.again = True, False, False
         reading.text, reading.data = result.text, result.data
         reading.error = result.why if result.is_error else ""
-        reading.finish = result.finish
+        reading.finish, reading.reason = result.finish, result.end.reason
         reading.subtype, reading.status = result.subtype, result.status
         reading.denied = tuple(dict.fromkeys((*reading.denied, *result.denied)))
         reading.model = result.model or reading.model

@@ -17,8 +17,9 @@ from msgspec.structs import astuple
 from fanfold.members.agents.dialect import SLACK, ConversationSize
 from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import amount, count, only, status_of, usage_of
+from fanfold.members.reported import ReplyEnd, reply_end
 from fanfold.price import Price, cost, lookup, nanos, worst
-from fanfold.work.ask import Finish, Usage
+from fanfold.work.ask import Ask, Finish, Usage
 
 BYTES_PER_TOKEN = 2.6  # measured on a run of the real service, thinking and tool calls included
 CONTEXT, OUTPUT = 200_000, 32_000  # the most that one call takes in and gives out, unless told else
@@ -75,6 +76,7 @@ class ClaudeMeter:
         self._calls: dict[str, _Call] = {}
         self._settled = ClaudeSpending(Usage(), None)
         self._known = False  # the program's own figures cover all that is settled
+        self._unpriced = False  # it took what neither its figures nor a list price tell
         self.hours = False
         self.streamed = False
         self.messages = 0
@@ -129,7 +131,9 @@ class ClaudeMeter:
 
     @property
     def cost(self) -> int | None:
-        """Nano-dollars; None while no price is known for anything."""
+        """Nano-dollars; None while no price is known for anything, or not for all that is settled."""
+        if self._unpriced:
+            return None
         if not self._calls:
             return self._settled.cost
         open = self._priced(self._calls.values())
@@ -173,12 +177,14 @@ class ClaudeMeter:
         part = self._part(result)
         calls = [*self._calls.values()] if self.streamed else []
         usage = _larger(part.usage, _sum(call.spent() for call in calls))
-        if self._rates is None and part.cost is not None:
-            amount = part.cost + self._by_list(_beyond(usage, part.usage), result)
+        if self._rates is None and part.cost is not None and part.is_possible:
+            amount: int | None = part.cost + self._by_list(_beyond(usage, part.usage), result)
         else:
             amount = self._of_tokens([call for call in calls if call.final], usage, result)
+            self._known = self._known and self._rates is not None
+            self._unpriced = self._unpriced or amount is None
         before = self._flat if self._settled.cost is None else self._settled.cost
-        self._settled = ClaudeSpending(self._settled.usage + usage, before + amount)
+        self._settled = ClaudeSpending(self._settled.usage + usage, before + (amount or 0))
         self._calls.clear()
 
     def _part(self, result: Result) -> ClaudeSpending:
@@ -197,18 +203,25 @@ class ClaudeMeter:
             _larger(result.own, _sum(call.spent() for call in self._calls.values())), None
         )
 
-    def _of_tokens(self, calls: list[_Call], usage: Usage, result: Result) -> int:
+    def _of_tokens(self, calls: list[_Call], usage: Usage, result: Result) -> int | None:
         """Each call by itself, since a long one may cost more for each token; then what is not known
-        by call. Where there is no price the session's whole figure counts: rather too much."""
-        rates = self._rates or _list_price(result.model or "")
+        by call. Where there is no price the session's whole figure counts: rather too much. None: there
+        is neither."""
+        rates = self._rates or self._listed(result)
         if rates is None:
-            return result.whole.cost or 0
+            return result.whole.cost or None if usage.total else 0
         rest = _beyond(usage, _sum(call.usage for call in calls))
         return sum(self._call_cost(rates, call) for call in calls) + _cost(rates, rest)
 
     def _by_list(self, usage: Usage, result: Result) -> int:
-        rates = _list_price(result.model or "")
+        rates = self._listed(result)
         return 0 if rates is None or not usage.total else _cost(rates, usage)
+
+    def _listed(self, result: Result) -> Price | None:
+        """The list price of the result's model; where it names none, of the dearest that was asked."""
+        named = (result.model,) if result.model else self._models
+        found = [rates for rates in map(_list_price, named) if rates]
+        return max(found, key=lambda rates: (rates.output, rates.input), default=None)
 
     def _priced(self, calls: Iterable[_Call]) -> int | None:
         amounts = [
@@ -271,7 +284,6 @@ _OF_MODEL = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreati
 _OF_CALL = (
     "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
 )  # fmt: skip
-_CUT = ("max_tokens", "model_context_window_exceeded")
 
 
 class ClaudeSpending(NamedTuple):
@@ -279,6 +291,11 @@ class ClaudeSpending(NamedTuple):
 
     usage: Usage
     cost: int | None
+
+    @property
+    def is_possible(self) -> bool:
+        """It prices every token, those of models that it does not know too: nothing is no cost of them."""
+        return self.cost is not None and (self.cost > 0 or not self.usage.total)
 
 
 class Result(NamedTuple):
@@ -291,7 +308,7 @@ class Result(NamedTuple):
     data: Any
     is_error: bool
     refused: bool
-    cut: bool
+    end: ReplyEnd
     subtype: str
     why: str
     status: int | None
@@ -303,7 +320,7 @@ class Result(NamedTuple):
 
     @property
     def finish(self) -> Finish:
-        return "refusal" if self.refused else "length" if self.cut else "stop"
+        return "refusal" if self.refused else self.end.finish
 
 
 def read_result(event: dict[str, Any]) -> Result | None:
@@ -316,7 +333,7 @@ def read_result(event: dict[str, Any]) -> Result | None:
         data=event.get("structured_output"),
         is_error=event["is_error"],
         refused=event.get("stop_reason") == "refusal",
-        cut=event.get("stop_reason") in _CUT,
+        end=_end(event),
         subtype=str(event.get("subtype") or ""),
         why=_why(event),
         status=status_of(event.get("api_error_status")),
@@ -326,6 +343,15 @@ def read_result(event: dict[str, Any]) -> Result | None:
         since=_of_models(event.get("model_usage_since_last_result")),
         own=tokens(event.get("usage")),
     )
+
+
+def _end(event: dict[str, Any]) -> ReplyEnd:
+    """Only a known good end is one. Older programs leave it out or null; an answer by a schema is given
+    by the call of a tool."""
+    stated = event.get("stop_reason")
+    if stated is None or (stated == "tool_use" and event.get("structured_output") is not None):
+        return ReplyEnd("stop")
+    return reply_end(stated, Ask())
 
 
 def tokens(usage: Any) -> Usage:
@@ -350,6 +376,8 @@ def _whole(event: dict[str, Any]) -> ClaudeSpending:
     dollars = amount(event.get("total_cost_usd"))
     models = _of_models(event.get("modelUsage"))
     usage = models.usage if models and models.usage.total else tokens(event.get("usage"))
+    if not dollars and models is not None and models.cost:
+        return ClaudeSpending(usage, models.cost)
     return ClaudeSpending(usage, None if dollars is None else nanos(dollars))
 
 

@@ -42,6 +42,7 @@ class CodexReader:
         self._meter = CodexMeter(price, resumed=resumed, call=call)
         self._reading = CodexReading(self._meter)
         self._asks = False  # its turn has begun
+        self._heard = False  # its model has answered
         self._torn = False  # it gave up on a call that was sent, and may have been processed
         self._whole = True  # no reply was lost on the way, so the tokens told are all there were
         self._take()
@@ -70,8 +71,11 @@ class CodexReader:
     def _take(self) -> None:
         reading, meter = self._reading, self._meter
         reading.usage, reading.cost, reading.model = meter.usage, meter.cost, meter.model
+        reading.untold = self._heard and bool(reading.error) and not meter.replies
+        if reading.untold:  # nothing is no cost of what it wrote
+            reading.cost = None
         reading.turns = max(meter.replies, int(reading.subtype == "turn.completed"))
-        reading.exact = reading.ended and meter.sure and self._whole
+        reading.exact = reading.ended and meter.sure and self._whole and not reading.untold
         reading.under_way = self._torn or (self._asks and not reading.ended and meter.asking)
 
     # ── one event each ──
@@ -86,12 +90,13 @@ class CodexReader:
         self._take()
 
     def _started(self, event: dict[str, Any]) -> EventLine | None:
-        item = _table(event.get("item"))
+        item, self._heard = _table(event.get("item")), True
         say = _BEGUN.get(_text(item.get("type")))
         return None if say is None else EventLine("tool", one_line(say(item)), name="item.started")
 
     def _completed(self, event: dict[str, Any]) -> EventLine | None:
         item, name = _table(event.get("item")), "item.completed"
+        self._heard = self._heard or item.get("type") != "error"
         match item.get("type"):
             case "agent_message":
                 self._reading.text = _text(item.get("text"))

@@ -65,7 +65,8 @@ class WorkerReading:
 
     `text` and `data` are the answer, as of the last result; `last` is its last event, and `said` the
     last text of the agent itself, for a line of status. `reset_at`: when a quota that is used up
-    comes back. `missing`: MCP servers that it was given, and that did not start.
+    comes back. `missing`: MCP servers that it was given, and that did not start. `untold`: it was
+    answered, and nothing says what that took.
     """
 
     def __init__(self) -> None:
@@ -80,6 +81,7 @@ class WorkerReading:
         self.text = ""
         self.data: Any = None
         self.finish: Finish = "stop"
+        self.reason = ""
         self.ended = False
         self.error = ""
         self.status: int | None = None
@@ -89,6 +91,7 @@ class WorkerReading:
         self.last: EventLine | None = None
         self.said = ""
         self.reset_at: float | None = None
+        self.untold = False
 
     def note_event(self, told: EventLine, said: str = "") -> None:
         """An event; `said`: the words so far, where it brings only a piece of them."""
@@ -176,7 +179,8 @@ class Dialect(Protocol):
         made = self.outcome(member, reading, exit, ask)
         if isinstance(made, MemberError):
             made.usage, made.cost = reading.usage, reading.cost
-            if more := self.unknown(reading, exit):
+            made.bound = reading.untold or (made.cost is None and reading.usage.total > 0)
+            if (more := self.unknown(reading, exit)) and not made.bound:
                 made.cost, made.bound = (reading.cost or 0) + more, True
         return made
 
@@ -295,7 +299,7 @@ def without_result(member: str, reading: WorkerReading, exit: Exit) -> MemberErr
 def reply_of(reading: WorkerReading) -> Reply:
     return Reply(
         reading.text, reading.data, reading.usage, reading.finish, reading.model,
-        None if reading.cost is None else dollars(reading.cost),
+        None if reading.cost is None else dollars(reading.cost), reason=reading.reason,
     )  # fmt: skip
 
 

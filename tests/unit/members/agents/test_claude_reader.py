@@ -10,9 +10,13 @@ import pytest
 from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.claude_events import ClaudeReading
 from fanfold.members.agents.dialect import EventLine
+from fanfold.members.agents.worker import Exit
 from fanfold.price import Price, nanos
-from fanfold.work.ask import Usage
-from tests.unit.members.agents.logs import fed, lines, without_results
+from fanfold.run.cost import charge, cost_of_error, error_is_upper_bound
+from fanfold.testing.member import traits
+from fanfold.work.ask import Reply, Usage
+from fanfold.work.budget import Amount
+from tests.unit.members.agents.logs import ended, failed, fed, lines, without_results
 
 LIST = Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)
 
@@ -106,6 +110,57 @@ def test_an_older_claude_that_tells_only_the_whole_session_is_counted_by_its_tok
         nanos(0.174933), False, Usage(58_111, 40),
     )  # fmt: skip
     assert read([*before, msgspec.json.encode(result)]).cost == nanos(9.0)
+
+
+WORK = {"input_tokens": 60_000, "output_tokens": 12_000}
+
+
+def with_result(model: str, **result: Any) -> list[bytes]:
+    """A log of which the result tells nothing but this."""
+    began = line("system", subtype="init", model=model, claude_code_version="2.1.325")
+    return [began, line("result", is_error=False, subtype="success", result="done", **result)]
+
+
+@pytest.mark.parametrize("told", [-5, "0.36", None, 0])
+def test_a_cost_that_cannot_be_is_estimated_by_the_list_price(told: Any) -> None:
+    found = read(with_result("claude-sonnet-4-5", usage=WORK, total_cost_usd=told))
+    assert (found.cost, found.exact, found.usage) == (nanos(0.36), False, Usage(60_000, 12_000))
+
+
+def test_a_cost_of_nothing_is_one_where_nothing_was_asked() -> None:
+    found = read(with_result("claude-sonnet-4-5", usage={"input_tokens": 0}, total_cost_usd=0))
+    assert (found.cost, found.exact) == (0, True)
+
+
+def test_the_cost_of_each_model_counts_where_their_sum_cannot_be() -> None:
+    models = {"claude-sonnet-4-5": {"inputTokens": 100, "outputTokens": 9, "costUSD": 0.25}}
+    found = read(with_result("x", usage=WORK, modelUsage=models, total_cost_usd=-1))
+    assert (found.cost, found.exact) == (nanos(0.25), True)
+
+
+def test_without_a_list_price_a_cost_that_cannot_be_is_unknown() -> None:
+    """The reservation counts, then: for a reply as for a failure."""
+    log = with_result("nobodys-model", usage=WORK, total_cost_usd=-5)
+    assert (read(log).cost, read(log).exact) == (None, False)
+    reply = ended(Claude(), log, Exit(code=0, at=0.0))
+    assert isinstance(reply, Reply) and (reply.cost_usd, reply.usage) == (
+        None,
+        Usage(60_000, 12_000),
+    )
+    like = traits("w", kind="claude", price=None)
+    assert charge(like, Amount(7, 8, 1), reply, 400)[:2] == (Amount(7, 72_000, 1), True)
+    error = failed(Claude(), log, Exit(code=3, at=0.0))
+    assert (error.cost, error.bound) == (None, True)
+    assert (cost_of_error(error, Amount(7, 8, 1)), error_is_upper_bound(error)) == (
+        Amount(7, 8, 1),
+        True,
+    )
+
+
+@pytest.mark.parametrize("stop_reason", ["error", "abort", "length", "pause_turn", "tool_use", 3])
+def test_an_end_that_is_not_known_to_be_good_is_none(stop_reason: Any) -> None:
+    log = with_result("claude-sonnet-4-5", usage=WORK, total_cost_usd=0.36, stop_reason=stop_reason)
+    assert read(log).finish != "stop"
 
 
 def test_a_stated_price_goes_before_claudes_own_figure() -> None:

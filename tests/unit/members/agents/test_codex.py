@@ -18,7 +18,9 @@ from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.logs import meter_files
 from fanfold.members.agents.worker import Exit, Why, WorkerLimits
 from fanfold.price import Price, cost, nanos
+from fanfold.run.cost import cost_of_error, error_is_upper_bound
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
+from fanfold.work.budget import Amount
 from fanfold.work.member import Traits
 
 DATA = Path(__file__).parents[3] / "data" / "agent_clis"
@@ -471,6 +473,21 @@ def test_a_reply_that_was_torn_off_may_have_been_paid() -> None:
     reader.feed(msgspec.json.encode({"type": "turn.failed", "error": {"message": torn}}))
     error = ended(reader, code=1)
     assert (type(error), error.cost, reader.reading.exact) == (Transient, CALL, False)
+
+
+def test_what_answered_and_left_no_figures_counts_with_its_reservation() -> None:
+    """No rollout was found, and a turn that failed tells no usage. One that was refused took nothing."""
+    broke = msgspec.json.encode({"type": "turn.failed", "error": {"message": "no"}})
+    said = {"type": "item.completed", "item": {"type": "agent_message", "text": "half"}}
+    found = []
+    for events in ((msgspec.json.encode(said), broke), (broke,)):
+        reader = Codex().reader(PRICE)
+        for event in (b'{"type":"turn.started"}', *events):
+            reader.feed(event)
+        error = ended(reader, code=1)
+        spent = cost_of_error(error, Amount(7, 8, 1))
+        found.append((error.cost, spent.usd, error_is_upper_bound(error), reader.reading.exact))
+    assert found == [(None, 7, True, False), (0, 0, False, True)]
 
 
 def test_it_never_began() -> None:
