@@ -109,7 +109,11 @@ def _workers(s: FleetStatus) -> list[str]:
         if held
     ]
     lines += ["", "; ".join(marks) + "."] if marks else []
-    over = [f"`{cell(one.id, 60)}` {money(one.cost.over)}" for one in s.workers if one.cost.over]
+    over = [
+        f"`{cell(one.id, 60)}` {money(one.cost.over, at_most=one.cost.at_most)}"
+        for one in s.workers
+        if one.cost.over
+    ]
     return [*lines, "", f"More than was reserved: {', '.join(over)}."] if over else lines
 
 

@@ -179,7 +179,8 @@ def _foot(s: FleetStatus, width: int) -> list[str]:
 def _over(s: FleetStatus) -> str:
     """Which workers cost more than was reserved, and how much."""
     found = [one for one in s.workers if one.cost.over]
-    texts = (f"{one_line(one.id, 60)} {money(one.cost.over)}" for one in found)
+    costs = (money(one.cost.over, at_most=one.cost.at_most) for one in found)
+    texts = (f"{one_line(one.id, 60)} {cost}" for one, cost in zip(found, costs, strict=True))
     return f"{', '.join(texts)} more than was reserved"
 
 
@@ -223,7 +224,8 @@ def _budget_line(s: FleetStatus) -> str:
     parts = [f"budget: {usd(spent, at_most=bound)} spent"]
     parts += [f"{money(reserved)} reserved"] if reserved else []
     parts += [f"of {usd(receipt.budget_usd)}" if receipt.budget_usd is not None else "no limit"]
-    parts += [f"{usd(receipt.overrun_usd)} over"] if receipt.overrun_usd else []
+    over = receipt.overrun_usd
+    parts += [f"{usd(over, at_most=receipt.cost_at_most)} over"] if over else []
     lanes = sorted({one.lane for one in s.workers if one.lane})
     parts += [f"billing: {', '.join(lanes)}"] if lanes else []
     return "  ".join(parts)

@@ -8,7 +8,7 @@ from pathlib import Path
 from fanfold.errors import BadInput
 from fanfold.journal import memory
 from fanfold.journal.contract import Patience, Sessions, Store, StoreView
-from fanfold.journal.places import scheme_of
+from fanfold.journal.places import scheme_of, shown
 from fanfold.journal.queue import Queue
 from fanfold.journal.sqlite import store as sqlite
 from fanfold.journal.sqlite.disk import made_private
@@ -84,7 +84,7 @@ def open_queue(place: str | Path, heard: Callable[[str], None] = lambda payload:
     if scheme_of(str(place)) == FOLDER:
         return open_folder_queue(_queue_folder(place), heard)
     if not _on_server(place):
-        raise BadInput(f"{place}: a queue for workers is on PostgreSQL; use postgresql://…")
+        raise BadInput(f"{shown(place)}: a queue for workers is on PostgreSQL; use postgresql://…")
     from fanfold.journal.postgres import queue
 
     return queue.PostgresQueue(str(place), heard)
@@ -149,6 +149,7 @@ def _on_server(place: str | Path) -> bool:
 def _folder(place: str | Path) -> Path:
     if scheme := scheme_of(str(place)):
         raise BadInput(
-            f"{place}: stores of the kind `{scheme}:` are not there; use a folder, postgresql:// or memory:"
+            f"{shown(place)}: stores of the kind `{scheme}:` are not there;"
+            " use a folder, postgresql:// or memory:"
         )
     return Path(place)

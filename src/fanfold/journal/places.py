@@ -17,6 +17,12 @@ def scheme_of(place: str) -> str:
     return "" if found is None else found["scheme"]
 
 
+def shown(place: str | Path) -> str:
+    """As it may be printed: a URL without what stands before its host, and without its query."""
+    text = str(place)
+    return re.sub("//.*@", "//", text.partition("?")[0]) if scheme_of(text) else text
+
+
 def absolute(place: str | Path) -> str:
     """The same store, named so that it is found from any folder."""
     return str(place) if scheme_of(str(place)) else str(Path(place).absolute())

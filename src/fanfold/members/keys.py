@@ -100,12 +100,14 @@ def fetcher(id: str, reference: str, roster: Path) -> Key:
 
 
 def value_of(reference: str, roster: Path, environ: Mapping[str, str]) -> str:
-    """ "" when it is not set, missing or not readable. Files are looked for beside the roster."""
+    """ "" when it is not set, missing or not readable. Files are looked for beside the roster; nothing
+    but a regular one is opened, since a pipe may never answer."""
     how, _, name = reference.partition(":")
     if how == "env":
         return environ.get(name, "").strip()
+    file = roster / Path(name).expanduser()
     try:
-        return (roster / Path(name).expanduser()).read_text(encoding="utf-8").strip()
+        return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
     except (OSError, UnicodeDecodeError):
         return ""
 

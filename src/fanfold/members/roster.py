@@ -144,6 +144,8 @@ class Roster(msgspec.Struct, frozen=True):
         if name == reference:
             file = self.folder / Path(name.removeprefix("file:")).expanduser()
             what = "is missing, empty or not readable; write the key into it, or change `key`"
+            if file.exists() and not file.is_file():
+                what = "is no regular file; it is read for each request, so write the key into one"
             return Unready("key", f"its key file {file} {what}")
         return Unready("key", f"the variable {name} is not set; export it, or change `key`")
 

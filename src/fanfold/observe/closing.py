@@ -151,7 +151,8 @@ def items_text(receipt: Receipt) -> str:
 
 
 def cost_text(receipt: Receipt) -> str:
-    over = f" ({usd(receipt.overrun_usd)} over budget)" if receipt.overrun_usd else ""
+    beyond = usd(receipt.overrun_usd, at_most=receipt.cost_at_most)
+    over = f" ({beyond} over budget)" if receipt.overrun_usd else ""
     below = f", {usd(receipt.below_usd)} of it by runs it started" if receipt.below_usd else ""
     whole = receipt.cost_usd + receipt.below_usd
     return of_budget(whole, receipt.budget_usd, at_most=receipt.cost_at_most) + over + below

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from fanfold.fleet.look import WorkerReader
+from fanfold.fleet.report import workers_sections
 from fanfold.fleet.status import (
     FleetStatus,
     Sort,
@@ -81,6 +82,16 @@ def test_a_narrow_terminal_gets_what_matters_most(stage: Stage) -> None:
         "~ estimated: by list prices, or no bill by the dollar",
         "over: b $0.13 more than was reserved",
     ]
+
+
+def test_what_is_beyond_a_reservation_is_a_bound_where_the_cost_is_one(stage: Stage) -> None:
+    status = status_of(stage, 30)
+    cost = Cost(nanos(2), at_most=True, over=nanos(0.14))
+    one = msgspec.structs.replace(status.workers[0], cost=cost)
+    shown = msgspec.structs.replace(status, workers=(one,))
+    assert "over: a ≤$0.14 more than was reserved" in fleet_status(shown).splitlines()
+    report = [line for _, lines in workers_sections(shown, {}) for line in lines]
+    assert "More than was reserved: `a` ≤$0.14." in report
 
 
 def test_a_wide_terminal_gets_all_columns_of_the_original_and_the_details(stage: Stage) -> None:

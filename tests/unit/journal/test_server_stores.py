@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,17 @@ def test_a_password_in_the_address_is_refused_and_not_repeated(place: str) -> No
     with pytest.raises(BadInput, match="PGPASSWORD") as refused:
         opening.open_store(place)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "mysql", "redis"])
+@pytest.mark.parametrize(
+    "rest", ["ann:sec/ret@server/name", "ann:s@secret@server", "server?password=secret"]
+)
+def test_nor_is_one_in_the_address_of_an_unknown_kind(scheme: str, rest: str) -> None:
+    for refuse in (opening.open_store, opening.look, opening.open_queue):
+        with pytest.raises(BadInput, match=f"^{re.escape(scheme)}://server") as refused:
+            refuse(f"{scheme}://{rest}")
+        assert "secret" not in str(refused.value) and "ann" not in str(refused.value)
 
 
 def test_a_schema_has_a_plain_name() -> None:

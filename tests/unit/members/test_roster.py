@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from fanfold.errors import BadInput, Terminal
 from fanfold.members.endpoint import ApiFields
 from fanfold.members.entry import MemberEntry
-from fanfold.members.keys import fetcher
+from fanfold.members.keys import fetcher, value_of
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, RosterSettings, find_roster, load_roster
 from fanfold.price import FREE, Price, lookup
 from fanfold.work.ask import Ask, Message, Reply
@@ -279,6 +280,19 @@ def test_a_key_that_will_be_missing_is_named_before_the_run(
         (3, f"member `f`: its key file {tmp_path / 'key.txt'} {unread}"),
         (5, "member `d`: the variable ANTHROPIC_API_KEY is not set; export it, or change `key`"),
     ]
+
+
+def test_only_a_regular_file_is_read_for_a_key(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would never answer."""
+    found = roster(tmp_path, KEYS)
+    os.mkfifo(tmp_path / "key.txt")
+    with pytest.raises(BadInput) as error:
+        found.check_ready("f", folder=tmp_path)
+    assert error.value.what == (
+        f"member `f`: its key file {tmp_path / 'key.txt'} is no regular file; it is read for each"
+        " request, so write the key into one"
+    )
+    assert value_of("file:key.txt", tmp_path, {}) == ""
 
 
 PROGRAMS = """\
