@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ _NODE = Interpreter(
     flags="--(no|allow|enable|trace|preserve|watch|inspect|test)-?.*|--experimental-(?!loader).*|--unstable.*",
 )  # fmt: skip
 _KINDS: dict[str, Interpreter] = {
-    r"(ba|da|z|k|mk|a|c|tc|r|y|o|pdk)?sh[0-9.]*|elvish|nu": Interpreter(
+    r"(ba|rba|da|z|k|mk|lk|pdk|a|c|tc|r|y|o|po|hu)?sh[0-9.]*|elvish|nu": Interpreter(
         "c", ("--command",), "oO", ("--rcfile", "--init-file"), "--.*", shell=True, also="s"
     ),
     r"fish": Interpreter("cC", ("--command", "--init-command"), "dDo", flags="--.*"),
@@ -99,6 +99,19 @@ _STARTERS = (
 """They start the program that follows."""
 _STARTERS_ON = ("flock", "chroot", "gosu", "su-exec")
 """These start the one behind a first word of their own."""
+_OPTIONS_OF = {
+    "env": "uC", "nice": "n", "ionice": "cnpPu", "sudo": "ughpCTrtUDR", "doas": "uC", "stdbuf": "ioe",
+    "time": "fo", "xargs": "adEILnPs", "exec": "a", "timeout": "ks", "gtimeout": "ks", "unshare": "SGRw",
+    "chrt": "TPD", "flock": "wE", "nsenter": "tSG", "systemd-run": "puHMdE", "numactl": "mNCip",
+}  # fmt: skip
+"""Letters of their options that have a value in the next word."""
+_OPTIONS = (
+    "user", "group", "chdir", "host", "prompt", "role", "type", "adjustment", "class", "classdata", "pid",
+    "signal", "kill-after", "max-args", "max-lines", "max-procs", "max-chars", "arg-file", "delimiter",
+    "unset", "input", "output", "error", "timeout", "wait", "conflict-exit-code", "target", "unit",
+    "property", "setenv", "format",
+)  # fmt: skip
+"""Long ones."""
 _SHELL_IF_NONE = ("sudo", "doas", "chroot", "unshare", "nsenter")
 _WRAPPERS = (
     "docker", "podman", "nerdctl", "kubectl", "oc", "lxc", "incus", "machinectl", "systemd-nspawn",
@@ -125,7 +138,7 @@ def run_as_code(words: Sequence[str], text: str) -> str | None:
     if name == "env":
         rest = _split(rest)
     if name == "xargs" and text == STDIN:
-        prints = not any(True for _ in _started(rest, 0))
+        prints = _started(name, rest) is None
         return None if prints else run_as_code([words[0], *_filled(rest)], STDIN * 2)
     if (kind := _kind(name)) is not None:
         return _by_interpreter(kind, words[0], rest, text)
@@ -145,7 +158,7 @@ def run_as_code(words: Sequence[str], text: str) -> str | None:
 def _by_interpreter(kind: Interpreter, word: str, rest: Sequence[str], text: str) -> str | None:
     taken = _taken(kind, rest)
     if text == STDIN:
-        return word if kind.reads and taken.reads else None
+        return word if taken.reads else None
     until = taken.until
     if kind.permutes:
         codes = [n for n, one in enumerate(rest) if one[:1] == "-" and _option(kind, one)[0]]
@@ -154,33 +167,31 @@ def _by_interpreter(kind: Interpreter, word: str, rest: Sequence[str], text: str
 
 
 def _by_starter(name: str, word: str, rest: Sequence[str], text: str) -> str | None:
-    """What follows an option may be its value or the program, so both are looked at."""
-    places = list(_started(rest, int(name in _STARTERS_ON)))
-    upto = places[-1] + 1 if places else len(rest)
+    place = _started(name, rest)
     if name == "flock" and "-c" in rest:
-        upto = len(rest)
-    if found := _before(word, rest[:upto], text):
+        place = None
+    if found := _before(word, rest if place is None else rest[: place + 1], text):
         return found
-    if text == STDIN and not places and name in _SHELL_IF_NONE:
-        return word
-    return next(filter(None, (run_as_code(rest[at:], text) for at in places)), None)
+    if place is None:
+        return word if text == STDIN and name in _SHELL_IF_NONE else None
+    return run_as_code(rest[place:], text)
 
 
-def _started(rest: Sequence[str], own: int) -> Iterator[int]:
-    """Where the program may be: `env NAME=x prog`, `timeout 5 prog`, `sudo -u me prog`."""
-    after_option = False
-    for position, word in enumerate(rest):
-        if word.startswith("-") and len(word) > 1:
-            after_option = word != "--"
-        elif _NO_PROGRAM.fullmatch(word):
-            after_option = False
-        elif own and not after_option:
+def _started(name: str, rest: Sequence[str]) -> int | None:
+    """Where the program is: `env NAME=x prog`, `timeout 5 prog`, `sudo -u me prog`."""
+    own, letters, position = int(name in _STARTERS_ON), _OPTIONS_OF.get(name, ""), 0
+    while position < len(rest):
+        word = rest[position]
+        if word.startswith("--") and word != "--":
+            position += word.removeprefix("--") in _OPTIONS
+        elif word.startswith("-"):
+            position += word[-1] in letters and not any(one in letters for one in word[1:-1])
+        elif own and not _NO_PROGRAM.fullmatch(word):
             own -= 1
-        else:
-            yield position
-            if not after_option:
-                return
-            after_option = False
+        elif not _NO_PROGRAM.fullmatch(word):
+            return position
+        position += 1
+    return None
 
 
 def _by_runner(name: str, word: str, rest: Sequence[str], text: str) -> str | None:
@@ -249,12 +260,14 @@ def _taken(kind: Interpreter, rest: Sequence[str]) -> _Taken:
         codes, more = _option(kind, word)
         position += more
         flagged = flagged or codes
+        given = rest[position - 1 : position]
+        reads = reads or (codes and any(one in _IS_STDIN for one in given))
         if codes and kind.ends:
             return _Taken(position, True, reads)
     operand = rest[position] if position < len(rest) else None
     if flagged and not kind.shell:
         return _Taken(position + kind.script_too, True, reads)
-    none = operand is None or operand in _IS_STDIN
+    none = kind.reads and (operand is None or operand in _IS_STDIN)
     return _Taken(position + 1, flagged, reads or (none and not flagged))
 
 
