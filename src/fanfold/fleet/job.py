@@ -30,7 +30,7 @@ from fanfold.journal.facts import RunRecord
 from fanfold.members.roster import Roster, load_roster, read_roster
 from fanfold.plans import prepare
 from fanfold.plans.load import check_plan, read_plan
-from fanfold.plans.plan import Plan, without_lines
+from fanfold.plans.plan import Plan, without_places
 from fanfold.plans.prepare import Job, Options, Stored, refuse_changed_plan
 from fanfold.plans.steps.graph import Graph
 from fanfold.work.budget import combined
@@ -241,8 +241,8 @@ def _bare(plan: Plan) -> Plan:
     same: dict[str, Any] = {"prompt": None, "verbatim": True, "partial": False, "sample": 0}
     tasks = tuple(msgspec.structs.replace(task, **same) for task in step.tasks)
     bare = msgspec.structs.replace(step, tasks=tasks)
-    made = msgspec.structs.replace(plan, file="", steps=(bare,), budget=Budget())
-    return msgspec.json.decode(msgspec.json.encode(without_lines(made)), type=Plan)
+    made = msgspec.structs.replace(plan, steps=(bare,), budget=Budget())
+    return msgspec.json.decode(msgspec.json.encode(without_places(made)), type=Plan)
 
 
 # ── a fleet as a plan, and a roster with one member for each worker ──────────────────────────

@@ -39,28 +39,30 @@ def _judges(asking: Asking) -> Iterator[Asking]:
         yield Asking(prompt=str(given.get("prompt", "")), who=who, line=line)
 
 
-NO_PLACE: dict[str, Any] = {"line": None, "lines": {}}
+_PLACE: dict[str, Any] = {"file": "", "line": None, "lines": {}}
+_HERE: dict[str, Any] = {**_PLACE, "folder": "", "roster": None}
 
 
-def without_lines(value: Any) -> Any:
-    """A plan, or a part of one, without the lines on which it is written."""
+def without_places(value: Any, place: dict[str, Any] = _PLACE) -> Any:
+    """A plan, or a part of one, without where it is written: the name under which its file was given,
+    and lines in it."""
     if isinstance(value, tuple):
-        return tuple(without_lines(one) for one in value)
+        return tuple(without_places(one, place) for one in value)
     if not isinstance(value, msgspec.Struct):
         return value
     names = value.__struct_fields__
-    parts = {n: NO_PLACE[n] if n in NO_PLACE else without_lines(getattr(value, n)) for n in names}
+    parts = {n: place[n] if n in place else without_places(getattr(value, n), place) for n in names}
     return msgspec.structs.replace(value, **parts)
 
 
-def comparable(plan: Plan) -> Plan:
-    """The plan without the name under which its file was given and without places in it, in the
-    form it is stored in: a comment is no change."""
-    given = None if plan.input is None else msgspec.structs.replace(plan.input, file=None)
+def comparable(plan: Plan, *, anywhere: bool = False) -> Plan:
+    """The plan without places, in the form it is stored in: a comment is no change. `anywhere`: nor with
+    what another machine may have in another folder."""
     steps = tuple(step.comparable() for step in plan.steps)
     operators: dict[str, Any] = {"targets": {}, "step_budgets": {}, "tags": ()}
-    bare = msgspec.structs.replace(plan, file="", input=given, steps=steps, **operators)
-    return msgspec.json.decode(msgspec.json.encode(without_lines(bare)), type=Plan)
+    bare = msgspec.structs.replace(plan, steps=steps, **operators)
+    bare = without_places(bare, _HERE if anywhere else _PLACE)
+    return msgspec.json.decode(msgspec.json.encode(bare), type=Plan)
 
 
 def with_concurrency(value: Any, many: int) -> Any:

@@ -93,7 +93,7 @@ def under_way(job: Job) -> Job | None:
         archive.close()
     if job.record is None:
         theirs = stored_with(record)
-        if _same(theirs.plan) != _same(job.stored.plan):
+        if comparable(theirs.plan, anywhere=True) != comparable(job.stored.plan, anywhere=True):
             raise BadInput(
                 f"{job.name} is under way with another plan; give this one another --name"
             )
@@ -114,11 +114,6 @@ def _is_shared(archive: StoreView, record: RunRecord) -> bool:
     """It is under way, and not the run of one process."""
     shared = any(one.session == record.session for one in archive.read.sharers(record.no))
     return shared and is_under_way(archive, record.no)
-
-
-def _same(plan: Plan) -> Plan:
-    """Without what another machine may have elsewhere."""
-    return msgspec.structs.replace(comparable(plan), folder="", roster=None)
 
 
 # ── taking part ──────────────────────────────────────────────────────────────────────────────
