@@ -162,3 +162,45 @@ def test_a_run_of_a_plan_that_was_named_from_its_folder_goes_on(
     paused = fanfold(tmp_path, "run", "plan.yaml", "--budget", "calls=1", "--quiet")
     _, ended = continued(tmp_path, paused)
     assert (ended.code, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", PAID)
+def test_the_budget_that_is_used_up_is_named_as_it_can_be_given_anew(
+    tmp_path: Path, quick_server: RunningServer, name: str
+) -> None:
+    """Nothing of it bears a single call of the model, and only one of a function."""
+    unit, most = ("usd", 0.001) if "model" in STEPS[name] else ("calls", 1)
+    project(tmp_path, quick_server, name, f"budget: {{{unit}: {most}}}")
+    paused = fanfold(tmp_path, "run", "plan.yaml", "--quiet")
+    words, ended = continued(tmp_path, paused)
+    assert words[-1].endswith(f".{unit}=500")
+    assert (ended.code, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["graph", "ensemble", "votes in a repeat", "repeat"])
+def test_an_order_gives_it_anew_by_the_same_name(
+    tmp_path: Path, quick_server: RunningServer, name: str
+) -> None:
+    """It holds for the votes, and for every round."""
+    project(tmp_path, quick_server, name, "budget: {calls: 1}")
+    words = fanfold(tmp_path, "run", "plan.yaml", "--quiet").resume
+    step = words[-1].removesuffix(".calls=TOTAL")
+    assert fanfold(tmp_path, "set", "kinds", f"{step}.budget=calls=500").code == 0
+    assert fanfold(tmp_path, "resume", "kinds", "--quiet").code == 0
+
+
+def test_less_than_its_votes_took_is_refused(tmp_path: Path, quick_server: RunningServer) -> None:
+    """And so is what is no name of a budget: the tasks of a graph share one."""
+    project(tmp_path, quick_server, "pipeline", "attempts: 1")
+    plan = (tmp_path / "plan.yaml").read_text()
+    (tmp_path / "plan.yaml").write_text(
+        plan.replace("[say, say2]", '[model, say2], prompt: "{{ item.id }}"')
+    )
+    assert fanfold(tmp_path, "run", "plan.yaml", "--budget", "v.usd=1.16", "--quiet").code == 4
+    ended = fanfold(tmp_path, "resume", "kinds", "--budget", "v.usd=0.001", "--quiet")
+    assert (ended.code, "--budget v.usd=0.001 is below what is spent" in ended.err) == (2, True)
+    project(tmp_path, quick_server, "graph", "attempts: 1")
+    ended = fanfold(tmp_path, "run", "plan.yaml", "--budget", "graph.c.calls=3")
+    assert ended.err == (
+        "fanfold: --budget: no step `graph.c` in plan.yaml: did you mean `graph`?\n"
+    )

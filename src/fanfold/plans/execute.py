@@ -28,7 +28,7 @@ from fanfold.plans.inputs import open_input
 from fanfold.plans.load import import_all, with_commands
 from fanfold.plans.output import Output
 from fanfold.plans.places import check_names, check_writable
-from fanfold.plans.plan import Plan, askings
+from fanfold.plans.plan import Plan, askings, budget_names
 from fanfold.plans.prepare import Job, drop_spool, stored_roster
 from fanfold.run.choose import Chooser
 from fanfold.run.executor import LocalExecutor
@@ -140,7 +140,7 @@ def _steps_of(plan: Plan) -> frozenset[str]:
     return frozenset(
         (
             *(name for step in plan.steps for name in step.names),
-            *(name for name, _ in askings(plan)),
+            *budget_names(plan),
         )
     )
 

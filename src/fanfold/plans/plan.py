@@ -29,6 +29,12 @@ def askings(plan: Plan) -> Iterator[tuple[str, Asking]]:
                 yield f"{name}.judge", judge
 
 
+def budget_names(plan: Plan) -> list[str]:
+    """Under which names the budgets of its steps can be stated anew: what `--budget` takes, and what a
+    pause for lack of one advises."""
+    return [name for step in plan.steps for name in step.budgets()]
+
+
 def _judges(asking: Asking) -> Iterator[Asking]:
     """The members that gates ask, at any depth, each with its line."""
     for place, given in judges_in(list(asking.gate or ())):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_ros
 from fanfold.plans.header import Overrides, run_command
 from fanfold.plans.inputs import is_stream, open_input
 from fanfold.plans.load import check_plan, load_plan, with_commands
-from fanfold.plans.plan import Plan, askings, comparable
+from fanfold.plans.plan import Plan, budget_names, comparable
 from fanfold.price import dollars, nanos
 from fanfold.run.inherited import USUAL, store_words
 from fanfold.run.settings import Govern
@@ -90,6 +91,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["plan", "fleet"] = "plan"
 
 
+_ROUND = re.compile(r"#\d+")
 _stored = msgspec.json.Decoder(Stored).decode
 _budget = msgspec.json.Decoder(Budget).decode
 
@@ -181,7 +183,7 @@ def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_ch
     check_plan(stored.plan, roster)
     stored = _allowing(stored, options.step_budgets)
     for step, allowed in options.step_budgets.items():
-        _refuse_less_than_spent(allowed, spent.get(step, 0), f"{step}.usd=")
+        _refuse_less_than_spent(allowed, _most_spent(spent, step, stored.plan), f"{step}.usd=")
     before = decoded(_budget, record.budget, f"the budget of run {record.name}")
     budget = combined(before, options.budget)
     if options.budget is not None:
@@ -239,6 +241,20 @@ def _spent(read: ReportQuestions, record: RunRecord) -> dict[str, int]:
     return {names[no]: spent.cost for no, spent in read.spent(record.no).items()}
 
 
+def _most_spent(spent: dict[str, int], step: str, plan: Plan) -> int:
+    """By what has this budget: each round of a repeat, the votes, and to whom questions were escalated."""
+    names = budget_names(plan)
+    return max((cost for name, cost in spent.items() if _stated_as(name, names) == step), default=0)
+
+
+def _stated_as(name: str, names: list[str]) -> str:
+    """`vote` for `vote#2.escalate`, as far as that has no budget of its own."""
+    name = _ROUND.sub("", name)
+    while name and name not in names:
+        name = name.rpartition(".")[0]
+    return name
+
+
 def _refuse_less_than_spent(budget: Budget, spent: int, name: str = "") -> None:
     if budget.usd is not None and nanos(budget.usd) < spent:
         raise BadInput(
@@ -251,7 +267,7 @@ def _allowing(stored: Stored, budgets: dict[str, Budget]) -> Stored:
     """With other budgets for some of its steps."""
     if not budgets:
         return stored
-    names = [name for name, _ in askings(stored.plan)]
+    names = budget_names(stored.plan)
     for name in budgets:
         if name not in names:
             raise BadInput(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from fanfold.errors import BadInput
@@ -12,6 +13,7 @@ from fanfold.gates.kinds import from_plan
 from fanfold.plans.asking import Asking
 from fanfold.plans.reading import StepContext, read_gate
 from fanfold.plans.ready import Ready
+from fanfold.work.budget import combined
 from fanfold.work.document import Node
 from fanfold.work.reader import listed
 from fanfold.work.task import AnswerWatch, Who
@@ -48,8 +50,10 @@ def watch_asks(step: Asking, name: str, watch: WatchFields | None) -> Iterator[t
     yield f"{name}.watch", Asking(**{**own, **more})
 
 
-def ready_watch(ready: Ready, watch: WatchFields | None) -> AnswerWatch | None:
+def ready_watch(ready: Ready, name: str, watch: WatchFields | None) -> AnswerWatch | None:
     if watch is None:
         return None
     gate = None if watch.gate is UNSET else from_plan(list(listed(watch.gate)), ready.resolve)
-    return watch_of(watch, gate, ready.plan.folder)
+    made = watch_of(watch, gate, ready.plan.folder)
+    budget = combined(made.budget, ready.plan.step_budgets.get(f"{name}.watch"))
+    return msgspec.structs.replace(made, budget=budget)

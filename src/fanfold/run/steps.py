@@ -42,7 +42,9 @@ class Steps:
 
     def _first(self, terms: Terms) -> StepState:
         no = self._numbers.setdefault(terms.step, len(self._numbers))
-        own = Account(f"step {terms.step}", terms.budget, self._spent.get(no, NOTHING), terms.step)
+        own = Account(
+            f"step {terms.step}", terms.budget, self._spent.get(no, NOTHING), terms.seen_as
+        )
         own.reserve(self._adopted.pop(no, NOTHING))
         step = StepState(no, terms.step, terms.concurrency, (self._account, own))
         step.lines = 0 if terms.batch is None else terms.batch.most
@@ -97,13 +99,17 @@ class Steps:
             step.look_at_dollars()
 
     def change(self, name: str, field: str, value: Any) -> None:
-        """At an operator's word: the `concurrency` or the `budget` of a step, now or when it comes."""
+        """At an operator's word: the `concurrency` or the `budget` of a step, now or when it comes. A
+        budget holds for all that have it: votes, the rounds of a repeat."""
         self._changes.setdefault(name, {})[field] = value
-        if name in self.by_name:
-            self._apply_changes(self.by_name[name])
+        for step in self.by_name.values():
+            if name in (step.name, step.accounts[-1].step):
+                self._apply_changes(step)
 
     def _apply_changes(self, step: StepState) -> None:
-        for field, value in self._changes.get(step.name, {}).items():
+        stated = self._changes.get(step.accounts[-1].step, {})
+        shared = {"budget": stated["budget"]} if "budget" in stated else {}
+        for field, value in {**shared, **self._changes.get(step.name, {})}.items():
             if field == "concurrency":
                 step.resize(value)
             else:

@@ -135,7 +135,7 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
 
     def item_terms(self, ready: Ready) -> list[Terms]:
         terms = ready.terms(self, self.name, self.keep)
-        return [watched(terms, ready_watch(ready, self.watch), self.field)]
+        return [watched(terms, ready_watch(ready, self.name, self.watch), self.field)]
 
     def asks_each(self, ready: Ready) -> int:
         return len(self.rules(ready).voters)
@@ -167,7 +167,8 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         judge: VoteJudge | None = None
         if self.judge is not None:
             prompt = ready.prompt(self.judge, JUDGE_NAMES)
-            judge = VoteJudge(prompt, ready.terms(self.judge, ""), self.picks)
+            terms = ready.terms(self.judge, f"{self.name}.judge")
+            judge = VoteJudge(prompt, terms, self.picks)
         if decide == "judge":
             decide, judge = judge, None
         return VoteOptions(

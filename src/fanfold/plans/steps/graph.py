@@ -111,6 +111,10 @@ class Graph(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="graph", 
         for task in self.tasks:
             yield f"{self.name}.{task.id}", task
 
+    def budgets(self) -> Iterator[str]:
+        """Its tasks share one."""
+        yield self.name
+
     def own_items(self) -> Iterator[OwnItem]:
         for task in sorted(self.tasks, key=lambda one: bool(one.depends_on)):
             yield OwnItem(task.id, None, task, task.depends_on)

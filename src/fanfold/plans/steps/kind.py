@@ -65,6 +65,10 @@ class Step:
         """All that it asks, each by its name, votes and judges of votes included."""
         return iter(())
 
+    def budgets(self) -> Iterator[str]:
+        """The names under which its budgets can be stated anew. Votes have those of their question."""
+        return (name for name, _ in self.asks())
+
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         """What it asks about one item of the flow; a text says why that cannot be shown alone."""
         yield self.name, f"{self.name} asks about parts of the item"

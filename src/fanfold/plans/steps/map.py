@@ -119,7 +119,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         terms = terms if self.route is None else msgspec.structs.replace(terms, route=self.route)
         if self.shard is not None:  # `--batch` is not for it: a line of a batch is about one item
             terms = msgspec.structs.replace(terms, batch=None)
-        return [watched(terms, ready_watch(ready, self.watch), None)]
+        return [watched(terms, ready_watch(ready, self.name, self.watch), None)]
 
     @property
     def divides(self) -> bool:

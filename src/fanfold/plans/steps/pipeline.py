@@ -111,6 +111,10 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
         for stage in self.stages:
             yield from stage.asks()
 
+    def budgets(self) -> Iterator[str]:
+        for stage in self.stages:
+            yield from stage.budgets()
+
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         for stage in self.stages:
             yield from stage.item_asks()

@@ -74,8 +74,8 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
         return _read_pure(node, given, reading, name)
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
-        if self.vote is not None:
-            yield from self.vote.asks()
+        if (vote := self._named_vote()) is not None:
+            yield from vote.asks()
         elif self.ask is not None:
             yield self.name, self.ask
 
@@ -90,11 +90,15 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
         flow.need_replies(self)
 
     def into_one(self, ready: Ready) -> Reducer | AskedReduce:
-        if self.vote is not None:
-            return self._asked(ready, self.vote, self.vote.voters(ready))
+        if (vote := self._named_vote()) is not None:
+            return self._asked(ready, vote, vote.voters(ready))
         if self.ask is not None:
             return self._asked(ready, self.ask, ask_member)
         return reduces.from_plan(self.kind, self.options, ready.resolve)
+
+    def _named_vote(self) -> Ensemble | None:
+        """It goes by the name of the reduce, which may be that of a part of another step."""
+        return self.vote and msgspec.structs.replace(self.vote, name=self.name)
 
     def _asked(self, ready: Ready, asking: Asking, by: TaskHandler) -> AskedReduce:
         terms = ready.terms(asking, self.name)
@@ -128,8 +132,8 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
         reduction = self.into_one(context.ready)
         assert isinstance(reduction, AskedReduce)
         answers: AnswerEstimate
-        if self.vote is not None:
-            answers = self.vote.votes(context, reduction.prompt, reduction.terms)
+        if (vote := self._named_vote()) is not None:
+            answers = vote.votes(context, reduction.prompt, reduction.terms)
         else:
             judges = [] if self.ask is None else judges_of(context, self.ask)
             answers = AskEstimate(context, reduction.terms, reduction.prompt, judges=judges)

@@ -126,6 +126,10 @@ class Repeat(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="repeat"
         for step in self.steps:
             yield from step.asks()
 
+    def budgets(self) -> Iterator[str]:
+        for step in self.steps:
+            yield from step.budgets()
+
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         for step in self.steps:
             yield from step.item_asks() if step.takes_items else ()

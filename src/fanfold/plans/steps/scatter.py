@@ -115,6 +115,12 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
         if self.synthesise is not None:
             yield from self.synthesise.asks()
 
+    def budgets(self) -> Iterator[str]:
+        """Its entries share one."""
+        yield self.name
+        if self.synthesise is not None:
+            yield from self.synthesise.budgets()
+
     def _asked_of(self, entry: ScatterEntry) -> Asking:
         return Asking(
             prompt=entry.prompt or self.prompt, who=entry.who or self.who, gate=self.gate,
