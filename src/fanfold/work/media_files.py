@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -55,6 +56,10 @@ def describe(path: Path, name: str) -> Attachment | None:
     Read once as long as it is not changed."""
     try:
         found = path.stat()
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise BadInput(
+                "is a pipe or a device, not a file; save it to a file first", file=str(path)
+            )
         return _described(str(path), name, found.st_mtime_ns, found.st_size, found.st_ino)
     except OSError as error:
         raise BadInput(why_unreadable(error), file=str(path)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -546,6 +547,8 @@ def test_items_are_counted_where_it_is_cheap(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,one\n2,two\n3,three\n")
     (tmp_path / "a.json").write_text("[1, 2, 3, 4]")
     (tmp_path / "broken.json").write_text("[1, 2")
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "device.txt").symlink_to(os.devnull)
     for spec, many in [
         (Input("jsonl", "a.jsonl"), 2),
         (Input("csv", "a.csv"), 3),
@@ -559,6 +562,8 @@ def test_items_are_counted_where_it_is_cheap(tmp_path: Path) -> None:
         (Input("json", "broken.json"), None),
         (Input("jsonl", "gone.jsonl"), None),
         (Input("jsonl", "\0"), None),
+        (Input("lines", "pipe.txt"), None),
+        (Input("lines", "device.txt"), None),
         (Input("command", ["touch", "started"]), None),
         (Input("http", "http://127.0.0.1:9/"), None),
     ]:

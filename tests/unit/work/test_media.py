@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,14 @@ def test_a_file_that_no_service_takes_is_not_read(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"gone\.png: no such file"):
         MediaFiles(tmp_path).attach("gone.png", None)
+
+
+@pytest.mark.parametrize("name", ["pipe.png", "device.png"])
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "device.png").symlink_to(os.devnull)
+    with pytest.raises(BadInput, match=rf"{name}: is a pipe or a device, not a file"):
+        MediaFiles(tmp_path, inside=False).attach(name, None)
 
 
 @pytest.mark.parametrize("value", [None, 7, "", {"id": "a"}, {"path": ["a"]}])

@@ -38,7 +38,7 @@ def picture(plan: PlanHeader, *, items: int | None = None, roster: Roster | None
 def count_items(spec: Input, folder: str | Path) -> int | None:
     """How many items the input has; None when that is not known without much reading.
 
-    Nothing is started or fetched, and a file that cannot be read is not an error here.
+    Nothing is started, fetched or waited for, and a file that cannot be read is not an error here.
     """
     try:
         found = _counted(spec, Path(folder))
@@ -59,7 +59,7 @@ def _counted(spec: Input, folder: Path) -> int | None:
             return None
         case _:
             path = folder / Path(spec.value).expanduser()
-            if path.stat().st_size > _COUNTED_BYTES:
+            if not path.is_file() or path.stat().st_size > _COUNTED_BYTES:
                 return None
             walk, _ = rows.READERS[spec.kind]
             return sum(1 for _ in walk(path))
