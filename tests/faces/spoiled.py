@@ -58,10 +58,10 @@ def remove(name: str) -> Spoil:
     return lambda folder: (folder / name).unlink()
 
 
-def both(first: Spoil, second: Spoil) -> Spoil:
+def both(*spoils: Spoil) -> Spoil:
     def spoil(folder: Path) -> None:
-        first(folder)
-        second(folder)
+        for one in spoils:
+            one(folder)
 
     return spoil
 
@@ -78,7 +78,7 @@ def pipe(name: str) -> Spoil:
 
 def link(name: str, to: str) -> Spoil:
     def spoil(folder: Path) -> None:
-        (folder / name).unlink()
+        (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(to)
 
     return spoil

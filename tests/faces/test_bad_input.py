@@ -39,6 +39,7 @@ from tests.faces.spoiled import (
 
 RUN = "run plan.yaml"
 SPECIAL = "is a pipe or a device; it is read more than once, so save it to a file first"
+CIRCLE = "too many levels of symbolic links"
 BARE = "input: {jsonl: items.jsonl}\nsteps:\n  - command: {cmd: [cat]}\n"
 CASES: list[tuple[str, Spoil, str]] = [
     # the plan file
@@ -162,6 +163,28 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, link("items.jsonl", "/proc/self/mem"),
      "items.jsonl: cannot be read (input/output error)"),
     (RUN, pipe("plan.yaml"), "plan.yaml: is a pipe, not a file; save what it gives to a file"),
+    # links that lead to themselves
+    ("run round", link("round", "round"), f"round: cannot be read ({CIRCLE})"),
+    ("graph round", link("round", "round"), f"round: cannot be read ({CIRCLE})"),
+    ("launch round", link("round", "round"), f"round: cannot be read ({CIRCLE})"),
+    ("launch round/plan.yaml", link("round", "round"), f"round/plan.yaml: cannot be read ({CIRCLE})"),
+    (RUN, link("items.jsonl", "items.jsonl"),
+     f"plan.yaml:3: input `items.jsonl`: cannot be read ({CIRCLE})"),
+    (RUN, both(link("round", "round"), plan("jsonl: items.jsonl", "jsonl: round/items.jsonl"),
+               add("plan.yaml", "  - write: out.md\n")),
+     f"plan.yaml:3: input `round/items.jsonl`: cannot be read ({CIRCLE})"),
+    (RUN, both(link("round", "round"), add("plan.yaml", "  - write: round/out.md\n")),
+     f"plan.yaml:10: `round/out.md`: {CIRCLE}"),
+    (f"{RUN} --allow-outside",
+     both(link("round", "round"), add("plan.yaml", "  - write: round\n")),
+     f"plan.yaml:10: `round`: {CIRCLE}"),
+    *((RUN, both(link("round", "round"), in_map(f"{field}: round")), f"plan.yaml:9: `round`: {CIRCLE}")
+      for field in ("context_file", "examples_file", "schema_file", "system_file")),
+    (RUN, both(link("round", "round"), plan('prompt: "Say {{ item.text }}"', "prompt_file: round")),
+     f"plan.yaml:6: `round`: {CIRCLE}"),
+    (f"{RUN} --roster round", link("round", "round"), f"round: cannot be read ({CIRCLE})"),
+    (f"{RUN} --store round/deep", link("round", "round"),
+     "round/deep: Too many levels of symbolic links; use --store DIR"),
     # budgets
     (RUN, plan("usd: 100", "usd: 0"), "plan.yaml:2: `usd` must be more than 0, not 0"),
     (RUN, plan("usd: 100", "usd: -1"), "plan.yaml:2: `usd` must be more than 0, not -1"),

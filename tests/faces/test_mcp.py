@@ -205,7 +205,7 @@ def test_bad_arguments_are_told_in_words(project: Path) -> None:
         "the arguments are nested too deeply: at most 100 levels",
         "the arguments are nested too deeply: at most 100 levels",
         "../elsewhere.yaml is not in this server's folder",
-        "'a\\x00b' is not a valid path: embedded null byte",
+        "'a\\x00b': not a path: it contains a null character",
         "there is no run 'nobody'; call status without a run to see them",
         "there is no tool `dance`",
         "the arguments have no field `path`: known: plan",

@@ -35,6 +35,7 @@ from fanfold.plans.prepare import Job, Options, Stored, refuse_changed_plan
 from fanfold.plans.steps.graph import Graph
 from fanfold.work.budget import combined
 from fanfold.work.document import Lines, Node, Place
+from fanfold.work.files import resolved
 from fanfold.work.task import Budget
 
 STORE = ".fanfold"
@@ -59,7 +60,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 def root_of(path: str | Path) -> Path:
     """The folder of a fleet, from that or from its file."""
-    found = Path(path).resolve()
+    found = resolved(path)
     return found.parent if found.name == FILE and not found.is_dir() else found
 
 

@@ -23,6 +23,7 @@ from fanfold.fleet.records import (
 from fanfold.patterns.prompt import parent_places
 from fanfold.work import dag
 from fanfold.work.document import Node, read, read_text
+from fanfold.work.files import resolved
 from fanfold.work.nearest import quoted, remedy
 from fanfold.work.reader import read_record
 
@@ -90,7 +91,7 @@ def outline(path: str | Path) -> Fleet:
     )
     fleet = Fleet(
         name=record.fleet_name, id=record.fleet_id or record.fleet_name, file=str(file),
-        root=str(file.resolve().parent), type=record.type, config=config, workers=workers,
+        root=str(resolved(file).parent), type=record.type, config=config, workers=workers,
     )  # fmt: skip
     _check_ids(fleet)
     _check_order(fleet, top)

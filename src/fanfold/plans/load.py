@@ -34,6 +34,7 @@ from fanfold.run.tools import SHARED_ASK
 from fanfold.work.batch import without_service
 from fanfold.work.check import described
 from fanfold.work.document import Node, read
+from fanfold.work.files import resolved
 from fanfold.work.media_ask import refused_media
 from fanfold.work.nearest import remedy
 from fanfold.work.options import budget_of
@@ -52,8 +53,8 @@ def load_plan(
     Nothing is asked, no input is read and nothing of the user's code is imported: see `import_all`.
     BadInput names the file and the line.
     """
-    folder = Path(path).resolve().parent
-    return read_plan(read(path), folder, allow_outside=allow_outside, overrides=overrides)
+    top = read(path)
+    return read_plan(top, resolved(path).parent, allow_outside=allow_outside, overrides=overrides)
 
 
 def read_plan(

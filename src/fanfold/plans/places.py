@@ -18,7 +18,7 @@ from fanfold.plans.header import PlanHeader
 from fanfold.plans.inputs import is_stream
 from fanfold.plans.rows import READERS, matching
 from fanfold.plans.variables import NAME as VARS
-from fanfold.work.files import is_inside
+from fanfold.work.files import is_inside, resolved
 from fanfold.work.item import Item, Source, digest
 from fanfold.work.nearest import remedy
 from fanfold.work.template import Template
@@ -106,7 +106,11 @@ def check_writable(plan: PlanHeader) -> None:
     read = _files_read(plan)
     for step in _writes(plan):
         name = f"{fixed_folder(step.path)}/x".lstrip("/") if step.each else step.path
-        if (Path(plan.folder) / name).resolve() in read:
+        try:
+            replaced = resolved(Path(plan.folder) / name)
+        except BadInput as error:
+            raise _bad(plan, step, f"`write` {step.path} cannot be written: {error.what}") from None
+        if replaced in read:
             raise _bad(plan, step, f"`write` {step.path} would replace a file that the run reads")
         if why := _why_not(Path(plan.folder) / name):
             raise _bad(plan, step, f"`write` {step.path} cannot be written: {why}")
@@ -121,9 +125,10 @@ def check_names(plan: PlanHeader, source: Source) -> None:
         for _, item in source.walk():
             try:
                 path = names.of(item)
+                replaced = resolved(path)
             except FanfoldError as error:
                 raise _bad(plan, step, f"`write`: {error}") from None
-            if path.resolve() in read:
+            if replaced in read:
                 raise _bad(plan, step, f"`write`: {path} would replace a file that the run reads")
             first = seen.setdefault(str(path).casefold(), item.id)
             if first != item.id:
@@ -136,11 +141,15 @@ def check_names(plan: PlanHeader, source: Source) -> None:
 def _files_read(plan: PlanHeader) -> set[Path]:
     """The plan itself, and the files of its input."""
     folder, spec = Path(plan.folder), plan.input
-    found = {(folder / Path(plan.file).name).resolve()}
+    found = {resolved(folder / Path(plan.file).name)}
     if spec is not None and spec.kind == "files":
-        found |= {(folder / name).resolve() for name in matching(folder, spec.value)}
+        found |= {resolved(folder / name) for name in matching(folder, spec.value)}
     elif spec is not None and spec.kind in READERS and not is_stream(spec):
-        found.add((folder / Path(spec.value).expanduser()).resolve())
+        try:
+            found.add(resolved(folder / Path(spec.value).expanduser()))
+        except BadInput as error:
+            what = f"input `{spec.value}`: cannot be read ({error.what})"
+            raise BadInput(what, file=spec.file, line=spec.line) from None
     return found
 
 

@@ -30,6 +30,7 @@ from fanfold.journal.queue_calls import (
 from fanfold.run.loop import on_ending_signals
 from fanfold.run.member_sources import MemberSource
 from fanfold.run.worker import Worker, WorkerOptions
+from fanfold.work.files import resolved
 from fanfold.work.folders import user_folder
 
 SILENCE = 90.0  # seconds without a sign of the near end, which gives one every ten
@@ -38,7 +39,7 @@ SILENCE = 90.0  # seconds without a sign of the near end, which gives one every 
 def queue_folder(roster: Path) -> Path:
     """For each roster and each folder that it is used in another one: asks that were put in for one must
     not be carried out with another."""
-    named = f"{roster.resolve()}\n{Path.cwd()}"
+    named = f"{resolved(roster)}\n{Path.cwd()}"
     return user_folder("state") / "hosts" / sha256(named.encode()).hexdigest()[:16]
 
 

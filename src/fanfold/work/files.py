@@ -33,6 +33,19 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
 def is_inside(folder: Path, name: str | Path) -> bool:
     """Whether a path is inside the folder once links and `..` are resolved. BadInput for what is no path."""
     try:
-        return (folder / name).resolve().is_relative_to(folder.resolve())
+        found = resolved(folder / name)
+    except BadInput as error:
+        raise BadInput(f"`{name}`: {error.what}") from None
+    return found.is_relative_to(resolved(folder))
+
+
+def resolved(path: str | Path) -> Path:
+    """The path once links and `..` are resolved. BadInput for what is no path, and for links that lead to
+    themselves, which some versions of Python refuse with a RuntimeError."""
+    try:
+        return Path(path).resolve()
     except ValueError:
         raise BadInput("not a path: it contains a null character") from None
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or "too many levels of symbolic links"
+        raise BadInput(why.lower(), file=str(path)) from None

@@ -13,6 +13,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.work.document import read_text
 from fanfold.work.fields import MISSING, leaves, path_of
+from fanfold.work.files import resolved
 from fanfold.work.item import Item
 from fanfold.work.vote import ballot
 
@@ -44,7 +45,7 @@ class Truth(msgspec.Struct, frozen=True):
     def written(self, folder: Path) -> str:
         """As it is typed, with the path of a table from this folder."""
         if self.kind == "labels":
-            return os.path.relpath(Path(self.name).resolve(), folder)
+            return os.path.relpath(resolved(self.name), folder)
         return {"gate": GATE, "member": MEMBER, "field": FIELD}[self.kind] + self.name
 
     def describe(self) -> str:

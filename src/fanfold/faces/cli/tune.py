@@ -24,7 +24,7 @@ from fanfold.tune.replies import read_replies, replies_table
 from fanfold.tune.sample import AskedSample, SampleOptions, ask_about, sample_of
 from fanfold.tune.show import advice, asked_text, plot, tuning_text
 from fanfold.tune.tuned_plan import learned_route, tuned_plan
-from fanfold.work.files import replacing
+from fanfold.work.files import replacing, resolved
 
 _WIDTH = 120
 _AGAIN = "to continue: the same again with a larger --budget, or later; nothing is asked twice"
@@ -170,7 +170,7 @@ def _recorded(file: Path, about: SampleOptions, out: Path | None) -> AskedSample
 
 
 def _check_place(out: Path | None, job: Job) -> None:
-    if out is not None and out.resolve().parent != Path(job.stored.plan.folder):
+    if out is not None and resolved(out).parent != Path(job.stored.plan.folder):
         raise BadInput("--out must be in the plan's folder, where its paths start", file=str(out))
 
 

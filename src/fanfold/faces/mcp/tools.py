@@ -44,6 +44,7 @@ from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.work.ask import Tool
 from fanfold.work.budget import Amount
+from fanfold.work.files import resolved
 from fanfold.work.started import PARENT, STORE
 from fanfold.work.task import Budget
 
@@ -133,11 +134,11 @@ class Toolset:
     async def _run_plan(self, plan: str) -> Any:
         """As a run of its own, below ours, on the remaining budget; other calls wait meanwhile."""
         # Only plans in this server's folder; the caller is a model
-        folder = self._folder.resolve()
+        folder = resolved(self._folder)
         try:
-            path = (folder / plan).resolve()
-        except (OSError, ValueError, RuntimeError) as error:  # too long, a zero byte, a link cycle
-            raise BadInput(f"{plan!r} is not a valid path: {error}") from None
+            path = resolved(folder / plan)
+        except BadInput as error:  # a zero byte, a link cycle
+            raise BadInput(f"{plan!r}: {error.what}") from None
         if not path.is_relative_to(folder):
             raise BadInput(f"{plan} is not in this server's folder")
         stated = load_plan(path).budget
