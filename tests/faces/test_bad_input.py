@@ -163,6 +163,11 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, link("items.jsonl", "/proc/self/mem"),
      "items.jsonl: cannot be read (input/output error)"),
     (RUN, pipe("plan.yaml"), "plan.yaml: is a pipe, not a file; save what it gives to a file"),
+    # homes that nobody has
+    (RUN, plan("jsonl: items", "jsonl: ~no-such-user/items"),
+     "plan.yaml:3: input `~no-such-user/items.jsonl`: no such file"),
+    (f"{RUN} --input ~no-such-user/items.jsonl", nothing,
+     "--input: input `~no-such-user/items.jsonl`: no such file"),
     # links that lead to themselves
     ("run round", link("round", "round"), f"round: cannot be read ({CIRCLE})"),
     ("graph round", link("round", "round"), f"round: cannot be read ({CIRCLE})"),

@@ -14,7 +14,6 @@ import zlib
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hmac import compare_digest
-from pathlib import Path
 from socket import AF_INET, AF_INET6, create_server, socket
 from typing import Any
 
@@ -31,6 +30,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.faces.connections import BACKLOG, Bounds, Connections, current
+from fanfold.work.files import expanded
 from fanfold.work.nesting import DEEPEST, too_deep
 
 HOST = "127.0.0.1"
@@ -92,7 +92,7 @@ def read_secret(
     if source not in ("env", "file") or not name:
         raise BadInput(f"--{what} is env:NAME or file:PATH, never the {what} itself")
     try:
-        path = Path(name).expanduser()
+        path = expanded(name)
         found = environ.get(name, "") if source == "env" else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         found = ""

@@ -23,7 +23,7 @@ from fanfold.journal.facts import RunRecord
 from fanfold.members.agents.processes import send
 from fanfold.members.agents.worker import Process
 from fanfold.run.inherited import inherited
-from fanfold.work.files import replacing
+from fanfold.work.files import expanded, replacing
 from fanfold.work.folders import user_folder
 
 STORE = ".fanfold"
@@ -201,7 +201,7 @@ Keep = Callable[[RegistryEntry], bool]
 def registry_file() -> Path:
     """`FANFOLD_REGISTRY`, else `fanfold/registry.json` in the user's state folder."""
     if stated := os.environ.get("FANFOLD_REGISTRY"):
-        return Path(stated).expanduser()
+        return expanded(stated)
     return user_folder("state") / "registry.json"
 
 

@@ -26,7 +26,7 @@ from fanfold.plans.rows import Row
 from fanfold.run.sources import own
 from fanfold.work.check import described
 from fanfold.work.document import why_unreadable
-from fanfold.work.files import replacing
+from fanfold.work.files import expanded, replacing
 from fanfold.work.item import Item, canonical, digest
 
 _HTTP_SECONDS = 60.0
@@ -66,7 +66,7 @@ def _instead(stated: Input | None, said: str) -> Input:
     of the plan's input."""
     before = Input("jsonl", "") if stated is None else stated
     kind = _kind_of(said, before.kind)
-    value = said if is_stream_name(said) else str(Path(said).expanduser().absolute())
+    value = said if is_stream_name(said) else str(expanded(said).absolute())
     id = before.id if kind not in ("lines", "files") else None
     return Input(kind, value, id, before.limit, "--input")
 
@@ -161,7 +161,7 @@ def open_input(
         case "http":
             return _from_spool(spec, spool, lambda to: _fetch(spec, to))
         case _:
-            return _from_file(spec, Path(folder) / Path(spec.value).expanduser())
+            return _from_file(spec, Path(folder) / expanded(spec.value))
 
 
 def _bad(spec: Input, what: str) -> BadInput:

@@ -18,7 +18,7 @@ from fanfold.plans.header import PlanHeader
 from fanfold.plans.inputs import is_stream
 from fanfold.plans.rows import READERS, matching
 from fanfold.plans.variables import NAME as VARS
-from fanfold.work.files import is_inside, resolved
+from fanfold.work.files import expanded, is_inside, resolved
 from fanfold.work.item import Item, Source, digest
 from fanfold.work.nearest import remedy
 from fanfold.work.template import Template
@@ -146,7 +146,7 @@ def _files_read(plan: PlanHeader) -> set[Path]:
         found |= {resolved(folder / name) for name in matching(folder, spec.value)}
     elif spec is not None and spec.kind in READERS and not is_stream(spec):
         try:
-            found.add(resolved(folder / Path(spec.value).expanduser()))
+            found.add(resolved(folder / expanded(spec.value)))
         except BadInput as error:
             what = f"input `{spec.value}`: cannot be read ({error.what})"
             raise BadInput(what, file=spec.file, line=spec.line) from None

@@ -49,3 +49,8 @@ def resolved(path: str | Path) -> Path:
     except (OSError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or "too many levels of symbolic links"
         raise BadInput(why.lower(), file=str(path)) from None
+
+
+def expanded(path: str | Path) -> Path:
+    """The path with `~` as the home of its user; where there is no such user, it is a name like any other."""
+    return Path(os.path.expanduser(path))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fanfold.errors import BadInput
 from fanfold.work.document import why_unreadable
-from fanfold.work.files import is_inside
+from fanfold.work.files import expanded, is_inside
 from fanfold.work.media import MOST_BYTES, Attachment, MediaKind, content_hash, size_text
 
 _MOST_PIXELS = 20_000  # of a side: what no service takes
@@ -288,7 +288,7 @@ class MediaFiles:
         if self._inside and "hash" not in data and not is_inside(self._folder, name):
             what = "leads out of the plan's folder; if that is meant, allow it with --allow-outside"
             raise BadInput(what, file=name)
-        found = describe(self._folder / Path(name).expanduser(), name)
+        found = describe(self._folder / expanded(name), name)
         if found is None:
             raise BadInput(f"is not one of these: {KNOWN}", file=name)
         if kind is not None and found.kind != kind:

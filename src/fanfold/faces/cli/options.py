@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +15,7 @@ from fanfold.plans.inputs import is_stream_name
 from fanfold.plans.prepare import Options
 from fanfold.plans.variables import parse_vars
 from fanfold.run.inherited import inherited
+from fanfold.work.files import expanded
 from fanfold.work.options import parse_batch, parse_budgets
 from fanfold.work.tags import check_tags
 
@@ -134,7 +134,7 @@ def overrides_of(given: dict[str, Any]) -> Overrides:
     if said["batch"] is not None:
         parse_batch(said["batch"])
     if said["input"] is not None and not is_stream_name(said["input"]):
-        said["input"] = str(Path(said["input"]).expanduser().absolute())
+        said["input"] = str(expanded(said["input"]).absolute())
     return Overrides(vars=parse_vars(given.pop("vars", ())), **said)
 
 

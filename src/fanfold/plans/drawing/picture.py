@@ -16,6 +16,7 @@ from fanfold.plans.asking import Asking
 from fanfold.plans.drawing.describe import describe_budget, describe_input, joined
 from fanfold.plans.drawing.sketch import Sketch
 from fanfold.plans.header import Input, PlanHeader
+from fanfold.work.files import expanded
 from fanfold.work.picture import Arrow, Box, Picture
 
 _COUNTED_BYTES = 64 << 20
@@ -58,7 +59,7 @@ def _counted(spec: Input, folder: Path) -> int | None:
         case "command" | "http":
             return None
         case _:
-            path = folder / Path(spec.value).expanduser()
+            path = folder / expanded(spec.value)
             if not path.is_file() or path.stat().st_size > _COUNTED_BYTES:
                 return None
             walk, _ = rows.READERS[spec.kind]
