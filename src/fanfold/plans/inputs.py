@@ -21,11 +21,12 @@ from msgspec.structs import replace
 
 from fanfold.errors import BadInput
 from fanfold.plans import rows
-from fanfold.plans.header import Input, InputKind, Overrides
+from fanfold.plans.header import Input, InputFields, InputKind, InputUrl, Overrides
 from fanfold.plans.rows import Row
+from fanfold.plans.variables import filled
 from fanfold.run.sources import own
 from fanfold.work.check import described
-from fanfold.work.document import why_unreadable
+from fanfold.work.document import Node, why_unreadable
 from fanfold.work.files import expanded, replacing
 from fanfold.work.item import Item, canonical, digest
 
@@ -37,7 +38,19 @@ _GIVEN_BY: dict[str, Callable[[Any], str]] = {
     "command": lambda cmd: f"the output of `{cmd[0]}`",
     "http": lambda url: "what the input URL gave",
 }
+_PATHS = ("jsonl", "json", "csv", "tsv", "lines", "files")
 _STDIN = {"-": "stdin", "/dev/stdin": "stdin"}
+
+
+def read_input(node: Node, given: InputFields, values: dict[str, Any]) -> Input:
+    """Where items come from, with the variables of the plan in its paths."""
+    (kind,) = given.kinds()
+    value = getattr(given, kind)
+    if kind in _PATHS:
+        value = filled(node.child(kind), value, values)
+    elif isinstance(value, tuple | InputUrl):
+        value = list(value) if isinstance(value, tuple) else str(value)  # as JSON stores it
+    return Input(kind, value, given.id or None, given.limit or None, node.file, node.line)
 
 
 def is_stream_name(said: str) -> bool:

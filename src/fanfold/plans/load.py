@@ -18,10 +18,10 @@ from fanfold.plans.asking import Asking
 from fanfold.plans.file import PlanFields
 from fanfold.plans.flow import check_flow
 from fanfold.plans.header import Input, Overrides
-from fanfold.plans.inputs import overridden
+from fanfold.plans.inputs import overridden, read_input
 from fanfold.plans.places import check_extras
 from fanfold.plans.plan import Plan, askings, with_concurrency
-from fanfold.plans.reading import StepContext, read_input
+from fanfold.plans.reading import StepContext
 from fanfold.plans.rows import kind_of
 from fanfold.plans.steps.command import own_member
 from fanfold.plans.steps.ensemble import Ensemble

@@ -16,10 +16,9 @@ from fanfold.gates import checks
 from fanfold.gates.kinds import from_plan
 from fanfold.members.target import look_for, resolve_target
 from fanfold.plans.asking import ALL_NAMES, AskTerms
-from fanfold.plans.header import Input, InputFields, InputUrl
 from fanfold.plans.tools import read_step_tools
 from fanfold.plans.variables import NAME as VARS
-from fanfold.plans.variables import check_reads, filled
+from fanfold.plans.variables import check_reads
 from fanfold.work.ask import Params, Schema
 from fanfold.work.batch import HEDGE_AND_BATCH, TOOLS_AND_BATCH
 from fanfold.work.check import at, described, elements, mapping
@@ -41,7 +40,6 @@ _KEEP_NAMES = ("item", "reply", VARS)
 _OVER = re.compile(r"steps\.([A-Za-z_][A-Za-z0-9_]*)")
 _FLOW = ("files", "items")
 _ONE = ("member", "agent", "use", "spread")
-_PATHS = ("jsonl", "json", "csv", "tsv", "lines", "files")
 _SEVERAL = ("members", "needs", "fallback")
 
 
@@ -51,13 +49,15 @@ class StepContext(msgspec.Struct, frozen=True):
     `targets` are noted here with their lines: reading a plan imports none of them; and in `when`, by
     its name, on which condition a step is taken.
     `replies` are the steps that gave each item in the flow a reply, `results` those that made one
-    result. Prompts about items see both under `steps`, others only results.
+    result; `ended` those whose items are no longer in the flow, with the step that began with others.
+    Prompts about items see both under `steps`, others only results.
     """
 
     folder: Path
     task: str | None = None
     replies: Sequence[str] = ()
     results: Sequence[str] = ()
+    ended: dict[str, str] = {}
     targets: dict[str, int] = {}
     when: dict[str, str] = {}
     allow_outside: bool = False
@@ -132,9 +132,15 @@ class StepContext(msgspec.Struct, frozen=True):
         if found is None:
             raise node.bad(f"`over` is items, files or steps.NAME of an earlier step, not {said!r}")
         if found[1] not in self.earlier:
-            there = remedy(found[1], self.earlier) if self.earlier else "there is none"
-            raise node.bad(f"`over` names `{said}`, but no earlier step has that name; {there}")
+            why = self.lacks(found[1], self.earlier, "no earlier step has that name")
+            raise node.bad(f"`over` names `{said}`, but {why}")
         return said
+
+    def lacks(self, name: str, seen: Collection[str], why: str) -> str:
+        """Of a step that cannot be read here; `why`: where none has ever had that name."""
+        if name in self.ended:
+            why = f"its replies ended where `{self.ended[name]}` began with other items"
+        return f"{why}; {remedy(name, seen) if seen else 'there is none'}"
 
     def item_field(self, node: Node) -> str:
         """`item.brand`, or `brand`; or `steps.NAME.brand`, of the item's reply at an earlier step."""
@@ -142,8 +148,8 @@ class StepContext(msgspec.Struct, frozen=True):
         root, _, rest = field.partition(".")
         step = rest.partition(".")[0]
         if root == "steps" and step not in self.replies:
-            there = remedy(step, self.replies) if self.replies else "there is none"
-            raise node.bad(f"`{field}`: no earlier step of that name gave items a reply; {there}")
+            why = self.lacks(step, self.replies, "no earlier step of that name gave items a reply")
+            raise node.bad(f"`{field}`: {why}")
         at(node, lambda: path_of(field))
         return field
 
@@ -167,17 +173,6 @@ class StepContext(msgspec.Struct, frozen=True):
         template = at(node, lambda: keep_template(expression, node.file))
         check_reads(template, self.vars, node, "`keep`")
         return expression
-
-
-def read_input(node: Node, given: InputFields, values: dict[str, Any]) -> Input:
-    """Where items come from, with the variables of the plan in its paths."""
-    (kind,) = given.kinds()
-    value = getattr(given, kind)
-    if kind in _PATHS:
-        value = filled(node.child(kind), value, values)
-    elif isinstance(value, tuple | InputUrl):
-        value = list(value) if isinstance(value, tuple) else str(value)  # as JSON stores it
-    return Input(kind, value, given.id or None, given.limit or None, node.file, node.line)
 
 
 def who_of(node: Node, given: Any) -> Who | None:
@@ -255,10 +250,8 @@ def _template_text(
         template = Template(source, name=str(reading.folder / child.value), known=known)
     what = f"the {child.name.removesuffix('_file')}"
     for step in sorted(template.fields("steps") - set(earlier)):
-        there = remedy(step, earlier) if earlier else "there is none"
-        raise child.bad(
-            f"{what} reads `steps.{step}`, but it cannot see an earlier step of that name; {there}"
-        )
+        why = reading.lacks(step, earlier, "it cannot see an earlier step of that name")
+        raise child.bad(f"{what} reads `steps.{step}`, but {why}")
     check_reads(template, reading.vars, child, what)
     if template.media and child.name.removesuffix("_file") != "prompt":
         raise child.bad(f"`{template.media[0]}` has no use in {what}: files go with an item")

@@ -177,6 +177,12 @@ WRONG = [
      "4: `over` is items, files or steps.NAME of an earlier step, not 'everything'"),
     ("- ask: {prompt: '{{ steps.first }}', member: m}",
      "4: the prompt reads `steps.first`, but it cannot see an earlier step of that name; there is none"),
+    *((f"- map: {{name: c, over: steps.first, prompt: x}}\n  - {step}",
+       f"5: {what}ts replies ended where `c` began with other items; known: c") for step, what in (
+        ("map: {prompt: y, over: steps.first}", "`over` names `steps.first`, but i"),
+        ("map: {prompt: '{{ steps.first }}'}", "the prompt reads `steps.first`, but i"),
+        ("group: {by: steps.first.n, reduce: concat}", "`steps.first.n`: i"),
+    )),
     ("- divide: {prompt: x, combine: merge}\n  - map: {prompt: y}",
      "5: `divide` already reduced the items; to work on its result, state `over: steps.divide`"),
 ]  # fmt: skip

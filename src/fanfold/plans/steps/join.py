@@ -14,10 +14,10 @@ from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import describe_input
 from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.header import Input, InputFields
-from fanfold.plans.inputs import is_stream, open_input
+from fanfold.plans.inputs import is_stream, open_input, read_input
 from fanfold.plans.preview.compared import ComparedStation
 from fanfold.plans.preview.estimate import Estimate, PartPreview
-from fanfold.plans.reading import StepContext, read_input
+from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Comparing, Step
 from fanfold.plans.steps.resolve import BlockFields, describe_block, note_bound, read_block

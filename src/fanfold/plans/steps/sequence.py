@@ -19,6 +19,7 @@ class StepSequence:
     def __init__(self, reading: StepContext) -> None:
         self._reading = reading
         self._replies, self._results = list(reading.replies), list(reading.results)
+        self._ended = dict(reading.ended)
         self.steps: list[Any] = []
         self.targets = reading.targets
         self.when = reading.when
@@ -54,8 +55,9 @@ class StepSequence:
         results = [*self._results, *self._replies] if anew else list(self._results)
         lists_files = self._reading.lists_files or self.input is not None
         return msgspec.structs.replace(
-            self._reading, replies=replies, results=results, lists_files=lists_files
-        )
+            self._reading, replies=replies, results=results, ended=dict(self._ended),
+            lists_files=lists_files,
+        )  # fmt: skip
 
     def _note_condition(self, node: Node, step: Step) -> None:
         if isinstance(node.value, dict) and "when" in node.value:
@@ -70,6 +72,7 @@ class StepSequence:
             taken.append(name)
         self.steps.append(step.settled())
         if step.produced_by is not None:
+            self._ended |= dict.fromkeys(self._replies, step.name)
             self._replies = []
         self._replies += [name for name in step.reply_names if name not in self._replies]
         self._results += [name for name in step.result_names if name not in self._results]
