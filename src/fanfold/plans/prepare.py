@@ -22,6 +22,7 @@ from fanfold.plans.header import Overrides, run_command
 from fanfold.plans.inputs import is_stream, open_input
 from fanfold.plans.load import check_plan, load_plan, with_commands
 from fanfold.plans.plan import Plan, budget_names, comparable
+from fanfold.plans.schema_words import schema_warnings
 from fanfold.price import dollars, nanos
 from fanfold.run.inherited import USUAL, store_words
 from fanfold.run.settings import Govern
@@ -137,7 +138,7 @@ def prepare(path: str, options: Options) -> Job:
     budget = combined(plan.budget, options.budget)
     return Job(
         stored=stored, roster=roster, budget=budget, options=options,
-        name=options.name or _usual_name(plan),
+        name=options.name or _usual_name(plan), warnings=schema_warnings(plan),
     )  # fmt: skip
 
 
