@@ -125,6 +125,16 @@ def test_a_condition_that_cannot_be_decided_loses_its_step(tmp_path: Path) -> No
 BAD = [
     ("ask: {name: b, prompt: y, member: word, when: steps.frist.open}", "reads `steps.frist`", 4),
     ("ask: {name: b, prompt: y, member: word, when: counts.first.x and counts.z}", "`counts.z`", 4),
+    (
+        "ask: {name: b, prompt: y, member: word, when: 'counts.first.pased > 0'}",
+        "`when` reads `counts.first.pased`: did you mean `passed`?",
+        4,
+    ),
+    (
+        "repeat: {until: 'counts.b.pased > 0', at_most: 2, steps: [ask: {name: b, prompt: y, member: word}]}",
+        "`until` reads `counts.b.pased`: did you mean `passed`?",
+        4,
+    ),
     ("ask: {name: b, prompt: y, member: word, when: 'steps.first >'}", "", 4),
     ("ask: {name: b, prompt: y, member: word, when: 3}", "`when` must be an expression", 4),
     ("ask: {name: b, prompt: y, member: word, when: vars.depth}", "depth", 4),

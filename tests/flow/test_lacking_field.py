@@ -13,17 +13,22 @@ import pytest
 from fanfold import (
     Folded,
     Run,
+    all_of,
     ensemble,
     function,
+    judge,
     map_reduce,
     open_run,
     pipeline,
+    quotes,
+    require,
     run_sync,
     stage,
 )
 from fanfold.errors import BadInput
 from fanfold.journal import opening
 from fanfold.members.roster import load_roster
+from fanfold.patterns.vote_rules import judged
 from fanfold.plans.load import load_plan
 from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.preview.asks import Premises
@@ -185,6 +190,48 @@ def test_a_misspelt_field_is_refused_before_the_steps_before_it_are_paid(
     assert opening.look(memory_path / "store").read.find("p") is None
 
 
+JUDGE = "judge: {prompt: '{{ item.zz }} {{ reply }}', member: good}"
+CHECKS = {
+    "the prompt of a judge": ("judge", f"gate: {{{JUDGE}}}"),
+    "one of several checks": ("judge", f"gate: [{{require: a}}, {{all_of: [{{{JUDGE}}}]}}]"),
+    "what quotes are of": ("quotes", "gate: {quotes: {field: a, source: zz.own}}"),
+    "a filter": ("keep", "keep: item.zz > 1"),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("asked", ["map: {member: f,", "ensemble: {members: [f, g],"])
+def test_a_field_that_only_a_check_reads_is_refused_like_that_of_a_prompt(
+    memory_path: Path, asked: str, check: str
+) -> None:
+    reader, stated = CHECKS[check]
+    write(memory_path, f'{INPUT}  - {asked} prompt: "{{{{ item.id }}}}",\n     {stated}}}\n')
+    with pytest.raises(BadInput, match=rf":5: `{reader}` reads item\.zz, but items have: id, text"):
+        carried(memory_path)
+    assert opening.look(memory_path / "store").read.find("p") is None
+
+
+def test_what_the_judge_of_a_vote_reads_is_refused_too(memory_path: Path) -> None:
+    vote = '  - ensemble: {prompt: "{{ item.id }}", members: [f, g], decide: judge,\n     '
+    write(memory_path, f"{INPUT}{vote}{JUDGE.replace('reply', 'answers')}}}\n")
+    with pytest.raises(BadInput, match=r":5: `judge` reads item\.zz, but items have: id, text"):
+        carried(memory_path)
+
+
+def test_a_check_may_do_without_a_field_or_read_the_reply_of_an_earlier_step(
+    memory_path: Path,
+) -> None:
+    """One of several checks is enough: an item has the field of one of them."""
+    gate = "{any_of: [{quotes: {field: a, source: zz}}, {regex: ok}]}"
+    keep = "item.steps.one == 'ok' and item.zz | default(1) == 1"
+    write(
+        memory_path,
+        f'{INPUT}  - {BEFORE}\n  - map: {{prompt: "{{{{ item.id }}}}", member: f, gate: {gate},'
+        f' keep: "{keep}"}}\n',
+    )
+    assert carried(memory_path).passed == 3
+
+
 def test_where_a_step_may_not_be_taken_its_fields_are_not_asked_for(memory_path: Path) -> None:
     write(memory_path, f"{INPUT}  - {BEFORE}\n  - {MISSPELT[:-1]}, when: counts.one.failed > 2}}\n")
     assert carried(memory_path).passed == 3
@@ -200,6 +247,16 @@ ASKED: dict[str, Callable[[Run, list[Any]], Awaitable[Folded]]] = {
     "ensemble": lambda run, items: ensemble(run, items, prompt="{{ item.txt }}", samples=2),
     "pipeline": lambda run, items: pipeline(
         run, items, stage("{{ item.text }}"), stage("{{ item.txt }}")
+    ),
+    "a judge": lambda run, items: map_reduce(
+        run, items, gate=all_of(require("a"), judge("{{ item.txt }}"))
+    ),
+    "quotes": lambda run, items: pipeline(
+        run, items, stage("{{ item.text }}"), stage("x", gate=quotes("a", "txt"))
+    ),
+    "quotes of a vote": lambda run, items: ensemble(run, items, samples=2, gate=quotes("a", "txt")),
+    "the judge of a vote": lambda run, items: ensemble(
+        run, items, samples=2, decide=judged("{{ item.txt }}")
     ),
 }
 

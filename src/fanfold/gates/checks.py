@@ -21,7 +21,7 @@ from fanfold.work.ask import Reply
 from fanfold.work.fields import MISSING, Path, leaves, path_of, spread
 from fanfold.work.item import Item
 from fanfold.work.outcome import PASS, Verdict, fail, unjudged
-from fanfold.work.task import AskPower, Gate, Task, known_as
+from fanfold.work.task import AskPower, Gate, ItemRead, Task, known_as, reading
 
 MOST_REASONS = 3
 MOST_QUOTES = 1000  # each is looked for in the whole text
@@ -144,7 +144,7 @@ def quotes(field: str, source: str = "text") -> Gate:
                     reasons.append(f'`{at}` is not in the item\'s {source} word for word: "{said}"')
         return _failed(reasons)
 
-    return known_as("pure", check)
+    return known_as("pure", reading(check, [ItemRead("quotes", origin[0])]))
 
 
 @public

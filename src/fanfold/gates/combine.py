@@ -15,7 +15,7 @@ from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.options import check_gate
 from fanfold.work.outcome import PASS, Verdict
-from fanfold.work.task import AskPower, Gate, Task, asking, known_as, nature_of
+from fanfold.work.task import AskPower, Gate, Task, asking, known_as, nature_of, reading
 
 
 @public
@@ -34,7 +34,9 @@ def all_of(*gates: Gate) -> Gate:
         _drop(waiting)
         return _strongest(verdicts, "fail") if verdicts else PASS
 
-    return gates[0] if len(gates) == 1 else known_as(nature_of(*gates), asking(check, parts=gates))
+    if len(gates) == 1:
+        return gates[0]
+    return known_as(nature_of(*gates), reading(asking(check, parts=gates), parts=gates))
 
 
 @public

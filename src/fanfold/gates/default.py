@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from fanfold.gates import checks
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.outcome import PASS, Verdict, fail
-from fanfold.work.task import AskPower, Gate, Task, asking, known_as, nature_of
+from fanfold.work.task import AskPower, Gate, Task, asking, known_as, nature_of, reading
 
 _EMPTY = fail("the reply is empty")
 _REFUSED = fail("the member refused to answer")
@@ -77,4 +77,4 @@ def standard(stated: Gate | None, schema: Schema | None = None) -> Gate:
         said = first(task, reply, ask)
         return stated(task, reply, ask) if said is PASS else said
 
-    return known_as(nature_of(stated), asking(check, parts=[stated]))
+    return known_as(nature_of(stated), reading(asking(check, parts=[stated]), parts=[stated]))

@@ -13,6 +13,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.gates.combine import PendingVerdict
 from fanfold.gates.default import standard
+from fanfold.work import check
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message, Reply, Schema
 from fanfold.work.check import Check, mapping, text
@@ -23,7 +24,18 @@ from fanfold.work.media import Attachment, MediaKind
 from fanfold.work.member import Named
 from fanfold.work.options import HOW, option, stated, who_of
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail, unjudged
-from fanfold.work.task import AskPower, Budget, Gate, InDoubt, Task, Terms, asking, known_as
+from fanfold.work.task import (
+    AskPower,
+    Budget,
+    Gate,
+    InDoubt,
+    ItemRead,
+    Task,
+    Terms,
+    asking,
+    known_as,
+    reading,
+)
 from fanfold.work.template import Template, unshown
 
 NAMES = frozenset({"question", "item", "reply"})
@@ -56,16 +68,14 @@ def judge(prompt: str, *, threshold: float | None = None, **how: Unpack[JudgeOpt
     reply unjudged: never pass, never fail. It is asked only about what passes the other gates.
     `schema` replaces the usual form of its reply; `pass` or `score` must be in it.
     """
-    if threshold is not None and number(threshold) is None:
-        raise BadInput(f"gate `judge`: threshold is a number, not {threshold!r}")
     template = Template(option("prompt", prompt, text) or "", name="judge", known=NAMES)
-    options = stated(how, _CHECKS, "judge()")
+    options = stated({**how, "threshold": threshold}, _CHECKS, "judge()")
     schema = Schema.of(options.get("schema") or _usual(threshold))
     given = {name: options[name] for name in _OF_TERMS if name in options}
     step = options.get("step", "judge")
     terms = Terms(step=step, gate=standard(None, schema), who=who_of(options), **given)
 
-    def check(task: Task, reply: Reply, ask: AskPower) -> Awaitable[Verdict]:
+    def judgement(task: Task, reply: Reply, ask: AskPower) -> Awaitable[Verdict]:
         asked = _task(template, schema, terms, task, reply)
 
         async def judged() -> Verdict:
@@ -73,7 +83,8 @@ def judge(prompt: str, *, threshold: float | None = None, **how: Unpack[JudgeOpt
 
         return PendingVerdict(judged)
 
-    return known_as("asks", asking(check, own=[terms]))
+    reads = [ItemRead("judge", field) for field in sorted(template.fields("item"))]
+    return known_as("asks", reading(asking(judgement, own=[terms]), reads))
 
 
 def _usual(threshold: float | None) -> dict[str, Any]:
@@ -89,6 +100,7 @@ _OF_TERMS = ("revise", "attempts", "concurrency", "in_doubt", "budget")
 _CHECKS: dict[str, Check] = {
     **{name: HOW[name] for name in ("member", "members", "needs", "step", *_OF_TERMS)},
     "schema": mapping,
+    "threshold": check.number(),
 }
 
 

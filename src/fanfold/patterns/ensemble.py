@@ -39,7 +39,7 @@ from fanfold.work.item import Source
 from fanfold.work.member import Named
 from fanfold.work.options import member_ids, option, reducer
 from fanfold.work.outcome import Outcome
-from fanfold.work.task import Reducer, Task, Terms
+from fanfold.work.task import Reducer, Task, Terms, reads_of
 from fanfold.work.watch import script_watch
 
 __all__ = ["Decide", "VoteJudge", "Voting", "ensemble", "judged", "vote_batch", "voters"]
@@ -91,7 +91,8 @@ async def ensemble(
     terms = watched(terms, option("watch", watch, script_watch), how.get("field"))
     await _begin(run, rules, terms)
     check_prompt(asked, terms, run.traits(terms))
-    batch = await run.plan(readable(source_of(items, run.spool), asked), terms)
+    checks = (*reads_of(terms.gate), *rules.item_reads())
+    batch = await run.plan(readable(source_of(items, run.spool), [asked], checks), terms)
     records: dict[int, dict[str, Any]] = {}
     await vote_batch(run, batch, terms, asked, rules, records.__setitem__ if not reduce else None)
     value: Any = [records[at] for at in sorted(records)]

@@ -47,7 +47,7 @@ from fanfold.work.reader import read_record
 from fanfold.work.routed import Route, read_route
 from fanfold.work.shard import ShardSize
 from fanfold.work.split import TakeApart, fields_of, inputs_together, shard_ask
-from fanfold.work.task import Place, Reducer, Task, Terms
+from fanfold.work.task import Place, Reducer, Task, Terms, reads_of
 from fanfold.work.watch import script_watch
 
 
@@ -92,7 +92,8 @@ async def map_reduce(
     if terms.batch is not None and size is not None:
         raise BadInput(SHARD_AND_BATCH)
     check_prompt(asked, terms, run.traits(terms))
-    batch = await run.plan(readable(source_of(items, run.spool), asked), terms)
+    source = readable(source_of(items, run.spool), [asked], reads_of(terms.gate))
+    batch = await run.plan(source, terms)
     value = await fold_batch(run, batch, terms, asked, size, reduction)
     if reduce is not None:
         run.set_result(value)

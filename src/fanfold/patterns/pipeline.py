@@ -35,7 +35,7 @@ from fanfold.work.item import Item, Source
 from fanfold.work.options import option
 from fanfold.work.outcome import Outcome, Part
 from fanfold.work.shard import ShardSize
-from fanfold.work.task import Place, Reducer, Task, Terms, Who
+from fanfold.work.task import Place, Reducer, Task, Terms, Who, reads_of
 
 Mode: TypeAlias = Literal["streaming", "batch"]
 """Each item goes on as soon as it is ready, or a stage waits for the whole of the one before."""
@@ -93,8 +93,9 @@ async def pipeline(
     await begin_stages(run, named)
     await begin_reduce(run, reduction)
     last = named[-1].terms
-    prompts = [one.prompt for one in named if one.by is ask_member]
-    source = readable(source_of(items, run.spool), *prompts)
+    asking = [one for one in named if one.by is ask_member]
+    checks = [read for one in asking for read in reads_of(one.terms.gate)]
+    source = readable(source_of(items, run.spool), [one.prompt for one in asking], checks)
     batch = await run.plan(source, named[0].terms, last)
     run.needs.flow(batch.no, [one.terms.step for one in named], batch.size)
     if isinstance(reduction.how, AskedReduce):

@@ -23,7 +23,7 @@ from fanfold.work.member import Traits
 from fanfold.work.opening import CacheMode, Opening, opening_of
 from fanfold.work.options import option
 from fanfold.work.reader import read_options
-from fanfold.work.task import Place, Task, Terms
+from fanfold.work.task import ItemRead, Place, Task, Terms
 from fanfold.work.template import LEAST_SHARED, MediaSource, Template
 from fanfold.work.typed import definition_of
 
@@ -303,19 +303,20 @@ def lacking_field(reader: str, names: Sequence[str], item: Item) -> str | None:
     return f"{said} reads {' or '.join(read)}, but items have: {', '.join(map(str, [*has][:8]))}"
 
 
-def readable(source: Source, *prompts: Prompt) -> Source:
-    """The source, whose first item has the fields that these prompts read: a name that is misspelt
-    shows before anything is planned. An item that lacks one later on fails by itself."""
+def readable(source: Source, prompts: Iterable[Prompt], checks: Iterable[ItemRead] = ()) -> Source:
+    """The source, whose first item has the fields that these prompts and checks read: a name that is
+    misspelt shows before anything is planned. An item that lacks one later on fails by itself."""
     first = next(iter(source.walk()), None)
     if first is None:
         return source
+    wanted: list[tuple[str, str]] = []
     for prompt in prompts:
         read = () if prompt.user is None else sorted(prompt.user.fields("item"))
-        wanted = [("prompt", name) for name in read]
+        wanted += [("prompt", name) for name in read]
         wanted += [("attach", item_path(one)[0]) for one in prompt.attach if one != "item"]
-        for reader, name in wanted:
-            if fault := lacking_field(reader, (name,), first[1]):
-                raise BadInput(fault)
+    for reader, name in (*wanted, *checks):
+        if fault := lacking_field(reader, (name,), first[1]):
+            raise BadInput(fault)
     return source
 
 

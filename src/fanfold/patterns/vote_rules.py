@@ -23,7 +23,7 @@ from fanfold.work.item import Item, digest
 from fanfold.work.nearest import remedy
 from fanfold.work.options import stated
 from fanfold.work.outcome import PASS, Verdict, fail
-from fanfold.work.task import AskPower, Gate, Task, Terms, known_as, nature_of
+from fanfold.work.task import AskPower, Gate, ItemRead, Task, Terms, known_as, nature_of
 from fanfold.work.template import unshown
 from fanfold.work.vote import Rule, Vote, Voter, ballot
 
@@ -236,6 +236,12 @@ class VoteRules(msgspec.Struct, frozen=True):
     def last_word(self) -> VoteJudge | None:
         """The judge who may be asked, if there is one."""
         return self.decide if isinstance(self.decide, VoteJudge) else self.judge
+
+    def item_reads(self) -> list[ItemRead]:
+        """What the judge's prompt reads of an item."""
+        user = None if self.last_word is None else self.last_word.prompt.user
+        read = set() if user is None else user.fields("item") - {"steps"}
+        return [ItemRead("judge", field) for field in sorted(read)]
 
 
 def vote_rules(members: Sequence[str], options: VoteOptions) -> VoteRules:

@@ -9,13 +9,26 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import UNSET, Meta
 
+from fanfold.gates.kinds import from_plan
+from fanfold.members.target import unloaded
+from fanfold.plans.variables import NAME as VARS
 from fanfold.work.ask import Params, Schema
 from fanfold.work.batch import BatchFields, BatchPolicy
 from fanfold.work.media import MediaKind
 from fanfold.work.opening import CacheMode, Example, Opening
 from fanfold.work.options import BudgetField
 from fanfold.work.reader import Count, Stated, Text, Texts, Whole, Word
-from fanfold.work.task import Budget, Hedge, HedgeFields, InDoubt, OnFailure, Spread, Who
+from fanfold.work.task import (
+    Budget,
+    Hedge,
+    HedgeFields,
+    InDoubt,
+    ItemRead,
+    OnFailure,
+    Spread,
+    Who,
+    reads_of,
+)
 from fanfold.work.template import Template, shown_media
 from fanfold.work.tool import CallsField, RoundsField, StatedTools, ToolField
 
@@ -23,6 +36,7 @@ ALL_NAMES = (
     "item", "items", "steps", "task", "parts", "missing", "parents", "question", "answers", "vars",
 )  # fmt: skip
 """Whatever a prompt may read, wherever it is."""
+_KEEP_NAMES = ("item", "reply", VARS)
 
 
 class AskTerms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -83,6 +97,23 @@ class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
         if self.prompt is None or self.verbatim or name not in self.prompt:
             return set()
         return Template(self.prompt, name="prompt", known=ALL_NAMES).fields(name)
+
+    def gate_reads(self) -> tuple[ItemRead, ...]:
+        """Which fields of an item its gate reads. Nothing of the user's code is imported."""
+        if self.gate is None:
+            return ()
+        return reads_of(from_plan(list(self.gate), lambda target: unloaded))
+
+
+def keep_template(expression: str, file: str) -> Template:
+    """`reply.relevant` as a template that is empty where the expression is false."""
+    return Template("{% if " + expression + " %}1{% endif %}", name=file, known=_KEEP_NAMES)
+
+
+def keep_fields(expression: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Which fields of an item a filter reads; the replies of earlier steps come with the item."""
+    read = set() if expression is None else keep_template(expression, "keep").fields("item")
+    yield from (("keep", (name,)) for name in sorted(read - {"steps"}))
 
 
 def judges_in(gate: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

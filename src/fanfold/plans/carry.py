@@ -14,7 +14,7 @@ from fanfold.patterns.arguments import reply_of
 from fanfold.patterns.asked_reduce import AskedReduce, placeholder_asks
 from fanfold.patterns.pipeline import Mode, Stage, onward, pipe_batch
 from fanfold.patterns.prompt import Prompt, lacking_field, make_task
-from fanfold.plans.condition import COUNTS, condition, holds
+from fanfold.plans.condition import COUNTED, COUNTS, condition, holds
 from fanfold.plans.flow import FieldRead, FlowStep, leg
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.output import Output
@@ -25,7 +25,7 @@ from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
-from fanfold.work.outcome import STATES, Outcome
+from fanfold.work.outcome import Outcome
 from fanfold.work.raised import error_text
 from fanfold.work.task import NOBODY, Place, Task, Terms
 from fanfold.work.tree import widths
@@ -182,7 +182,7 @@ class PlanState:
 
     def _counts(self, name: str) -> dict[str, int]:
         """How the items of a step ended, those included that did not come to it."""
-        found = dict.fromkeys(("planned", *STATES), 0)
+        found = dict.fromkeys(COUNTED, 0)
         if name in self._worked:
             batch, terms = self._worked[name]
             found["planned"] = batch.size

@@ -12,9 +12,11 @@ from fanfold.plans.variables import check_reads
 from fanfold.work.check import at
 from fanfold.work.document import Node
 from fanfold.work.nearest import remedy
+from fanfold.work.outcome import STATES
 from fanfold.work.template import Template
 
 STEPS, COUNTS = "steps", "counts"
+COUNTED = ("planned", *STATES)
 _NAMES = (STEPS, COUNTS, VARS, "task", "round")
 
 
@@ -32,6 +34,9 @@ def read_condition(node: Node, reading: StepContext, seen: Collection[str]) -> s
             raise node.bad(
                 f"{what} reads `{name}.{step}`, but no earlier step has that name: {there}"
             )
+    for step in sorted(template.fields(COUNTS)):
+        for field in sorted(template.fields(f"{COUNTS}.{step}") - set(COUNTED)):
+            raise node.bad(f"{what} reads `{COUNTS}.{step}.{field}`: {remedy(field, COUNTED)}")
     return str(node.value)
 
 

@@ -15,7 +15,7 @@ from fanfold.errors import BadInput
 from fanfold.gates import checks
 from fanfold.gates.kinds import from_plan
 from fanfold.members.target import look_for, resolve_target
-from fanfold.plans.asking import ALL_NAMES, AskTerms
+from fanfold.plans.asking import ALL_NAMES, AskTerms, keep_template
 from fanfold.plans.tools import read_step_tools
 from fanfold.plans.variables import NAME as VARS
 from fanfold.plans.variables import check_reads
@@ -36,7 +36,6 @@ from fanfold.work.template import Template
 
 KNOWN_NAMES = ("item", "items", "steps", "task")
 _OPENING_NAMES = ("steps", "task")
-_KEEP_NAMES = ("item", "reply", VARS)
 _OVER = re.compile(r"steps\.([A-Za-z_][A-Za-z0-9_]*)")
 _FLOW = ("files", "items")
 _ONE = ("member", "agent", "use", "spread")
@@ -320,11 +319,6 @@ def _inline_template(node: Node, known: Collection[str]) -> Template:
     if first == node.line:
         return at(node, lambda: Template(source, name=node.file, known=known))
     return Template(source, name=node.file, known=known, line=first)
-
-
-def keep_template(expression: str, file: str) -> Template:
-    """`reply.relevant` as a template that is empty where the expression is false."""
-    return Template("{% if " + expression + " %}1{% endif %}", name=file, known=_KEEP_NAMES)
 
 
 def read_schema(node: Node, reading: StepContext) -> Schema | None:

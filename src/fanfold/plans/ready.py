@@ -13,9 +13,9 @@ from fanfold.gates import kinds as gates
 from fanfold.gates.default import standard
 from fanfold.members.target import unloaded
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, Verbatim, WithParents
-from fanfold.plans.asking import Asking
+from fanfold.plans.asking import Asking, keep_template
 from fanfold.plans.header import PlanHeader
-from fanfold.plans.reading import keep_template, resolver
+from fanfold.plans.reading import resolver
 from fanfold.plans.variables import NAME as VARS
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.batch import batch_of

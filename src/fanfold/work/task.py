@@ -264,6 +264,26 @@ def asks_of(gate: Gate) -> tuple[Terms, ...]:
     return own + tuple(terms for one in own for terms in asks_of(one.gate))
 
 
+class ItemRead(NamedTuple):
+    """A field of an item without which a check can judge none, and what states it."""
+
+    reader: str
+    field: str
+
+
+def reading(gate: Gate, own: Iterable[ItemRead] = (), parts: Iterable[Gate] = ()) -> Gate:
+    """Note what a gate reads of an item, itself and in its parts, so that a name that is misspelt shows
+    before anything is asked. The replies of earlier steps, `steps`, come with the item."""
+    found = (*own, *(one for part in parts for one in reads_of(part)))
+    vars(gate)["reads"] = tuple(one for one in found if one.field != "steps")
+    return gate
+
+
+def reads_of(gate: Gate) -> tuple[ItemRead, ...]:
+    found: tuple[ItemRead, ...] = getattr(gate, "reads", ())
+    return found
+
+
 Nature = Literal["pure", "asks", "foreign"]
 """What a gate does: a built-in check of task and reply; it asks a member; or, by default, it runs
 code of the user's, which may do anything, even end the process."""

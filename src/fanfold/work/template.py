@@ -266,7 +266,7 @@ class Template:
         return name in self._used
 
     def fields(self, name: str) -> set[str]:
-        """The fields of `name` that the template always needs where it reads them.
+        """The fields of `name`, which may be `a.b`, that the template always needs where it reads them.
 
         Not among them: methods that are called, and fields that some place tests with `default` or
         `is defined`. `item` in `{% for item in items %}` counts as `item`.
@@ -370,7 +370,9 @@ def _field(node: nodes.Node | None, name: str) -> str | None:
     """The field when the node reads one of `name`: `name.field` or `name["field"]`."""
     if not isinstance(node, (nodes.Getattr, nodes.Getitem)):
         return None
-    if not isinstance(node.node, nodes.Name) or node.node.name != name:
+    owner, _, last = name.rpartition(".")
+    inner: Any = node.node
+    if last != (_field(inner, owner) if owner else type(inner) is nodes.Name and inner.name):
         return None
     if isinstance(node, nodes.Getattr):
         return node.attr

@@ -25,7 +25,7 @@ from fanfold.patterns.vote_rules import (
     vote_rules,
 )
 from fanfold.patterns.watching import watched
-from fanfold.plans.asking import Asking, written
+from fanfold.plans.asking import Asking, keep_fields, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import (
     describe_options,
@@ -132,6 +132,11 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
 
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, self
+
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        judged = set() if self.judge is None else self.judge.fields_read("item") - {"steps"}
+        yield from (("judge", (name,)) for name in sorted(judged))
+        yield from keep_fields(self.keep)
 
     def item_terms(self, ready: Ready) -> list[Terms]:
         terms = ready.terms(self, self.name, self.keep)

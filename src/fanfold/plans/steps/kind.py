@@ -167,16 +167,19 @@ class Step:
         """All that it reads of an item of the flow, so that what is misspelt shows before anything is
         asked."""
         first = next((asking for _, asking in self.asks()), None)
-        wanted = [*self.item_fields()]
+        wanted = [(reader, names, reader) for reader, names in self.item_fields()]
         if first is not None and not self.asks_about_parts:
             read = first.fields_read("item").difference(self.fields_added)
-            wanted += [("prompt", (name,)) for name in sorted(read)]
-            wanted += [("attach", (item_path(one)[0],)) for one in first.attach if one != "item"]
-        for reader, names in wanted:
+            wanted += [("prompt", (name,), "prompt") for name in sorted(read)]
+            attached = [item_path(one)[0] for one in first.attach if one != "item"]
+            wanted += [("attach", (name,), "attach") for name in attached]
+            judged = [one for one in first.gate_reads() if one.field not in self.fields_added]
+            wanted += [(one.reader, (one.field,), "gate") for one in judged]
+        for reader, names, field in wanted:
             lines, whole = ({}, self.line) if first is None else (first.lines, first.line)
             prompted = reader != "prompt" or {"prompt", "prompt_file"} & lines.keys()
             unwritten = "" if prompted or not lines else self.name
-            yield FieldRead(reader, names, lines.get(reader, whole), unwritten)
+            yield FieldRead(reader, names, lines.get(field, whole), unwritten)
 
     def lists_read(self) -> set[str]:
         """The steps whose lists it works on, or finds in its items."""

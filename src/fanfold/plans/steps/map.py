@@ -14,7 +14,7 @@ from fanfold.patterns.pipeline import Stage
 from fanfold.patterns.reduce import Reducing
 from fanfold.patterns.streamed import WAITING
 from fanfold.patterns.watching import watched
-from fanfold.plans.asking import Asking, written
+from fanfold.plans.asking import Asking, keep_fields, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import gate_line, joined
 from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
@@ -101,6 +101,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         if self.route is not None:
             fields = [item_names(one) for one in self.route.fields if one not in DERIVED]
             yield from (("route", one) for one in fields)
+        yield from keep_fields(self.keep)
 
     # ── items ──
 
