@@ -65,6 +65,38 @@ def test_the_run_itself_imports_it(project: Path) -> None:
     assert (project / "EXECUTED").exists()
 
 
+TARGETS = {
+    "reduce": ("- reduce: {kind: python, target: 'slow:it'}", 4),
+    "decide": ("- ensemble: {prompt: x, member: mine, samples: 3, decide: 'slow:it'}", 4),
+    "split": ("- divide: {prompt: x, member: mine, fits: {items: 1}, split: 'slow:it', combine: concat}", 4),
+    "combine": ("- divide: {prompt: x, member: mine, fits: {items: 1}, combine: 'slow:it'}", 4),
+    "of a group": ("- group: {by: item.text, reduce: {kind: python, target: 'slow:it'}}", 4),
+    "of a vote": (
+        "- reduce: {kind: ensemble, prompt: x, member: mine, samples: 3, decide: 'slow:it'}", 4
+    ),
+    "of a stage": (
+        "- pipeline:\n      stages:\n        - map_reduce: {over: item.l, map: {prompt: x, member: mine},"
+        " reduce: {kind: python, target: 'slow:it'}}", 6
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", TARGETS)
+def test_an_async_function_where_nothing_awaits_it_is_refused_before_anything_is_asked(
+    project: Path, where: str
+) -> None:
+    step, line = TARGETS[where]
+    (project / "slow.py").write_text(
+        "async def ok(value): return True\nasync def it(parts): return 'x'\n"
+    )
+    first = "  - map: {prompt: x, member: mine, gate: {python: 'slow:ok'}}\n"  # there it may be
+    (project / "plan.yaml").write_text(f"input: {{list: [a]}}\nsteps:\n{first}  {step}\n")
+    with pytest.raises(BadInput) as refused:
+        import_all(load_plan(project / "plan.yaml"))
+    what = "target `slow:it` is `async def`, but nothing awaits it there: give a plain function"
+    assert (refused.value.what, refused.value.line) == (what, line)
+
+
 def test_a_target_is_found_without_importing_it(project: Path) -> None:
     source = '''
 """Says nothing."""

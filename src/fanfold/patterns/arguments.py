@@ -19,7 +19,7 @@ from fanfold.patterns.prompt import Prompt, check_prompt
 from fanfold.patterns.tables import Table, missing_extra, write_table
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
-from fanfold.work.arguments import Checked, is_uncalled, public, takes
+from fanfold.work.arguments import Checked, at_once, is_uncalled, public, takes
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.batch import HEDGE_AND_BATCH, TOOLS_AND_BATCH
 from fanfold.work.check import described
@@ -120,7 +120,7 @@ def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms
     given = {name: checked[name] for name in TERM_NAMES if name in checked}
     return Terms(
         step=checked.get("step", step), gate=standard(checked.get("gate"), schema), who=who_of(checked),
-        keep=None if keep is None else lambda task, reply: bool(keep(reply.value)),
+        keep=None if keep is None else lambda task, reply: bool(at_once(keep(reply.value))),
         tools=_tools(checked), **given,
     )  # fmt: skip
 

@@ -31,7 +31,7 @@ from fanfold.work.ask import Reply
 from fanfold.work.check import whole
 from fanfold.work.item import Source
 from fanfold.work.kick_back import STATE_OF, KickBacks
-from fanfold.work.options import function, needed
+from fanfold.work.options import needed, plain_function
 from fanfold.work.outcome import PASS, Outcome, Part, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Gate, Place, Reducer, Task, Terms, Who
 
@@ -91,7 +91,7 @@ async def conduct(
     """
     if "concurrency" in how:
         raise BadInput("conduct: say `at_once`, not `concurrency`")
-    say = needed("say", say, function)
+    say = needed("say", say, plain_function)
     rows = _few(specs, most)
     made = prompt_of(prompt, schema, how=how)
     stated = how.get("gate")

@@ -25,7 +25,7 @@ from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, source_of
-from fanfold.work.arguments import public
+from fanfold.work.arguments import at_once, public, refuse_async
 from fanfold.work.ask import Ask, Message
 from fanfold.work.check import whole
 from fanfold.work.cut import Cutter, SplitMethod, Splitter
@@ -67,6 +67,7 @@ class Division(msgspec.Struct, frozen=True):
             raise BadInput(f"unknown split {quoted(self.split)}: {remedy(self.split, SPLITS)}")
         if not isinstance(self.split, str | AskedReduce) and not callable(self.split):
             raise BadInput(f"`split` is a word, a function or asked(...), not {self.split!r}")
+        refuse_async("`split`", self.split)
         for name, limit in (("max_depth", self.max_depth), ("max_pieces", self.max_pieces)):
             needed(name, limit, whole(least=1))
         if self.around and self.split != "paragraphs":
@@ -335,6 +336,6 @@ def _size(prompt: Prompt, piece: Piece) -> int:
 
 def _says(test: Callable[[Piece], bool], piece: Piece) -> bool:
     try:
-        return bool(test(piece))
+        return bool(at_once(test(piece)))
     except Exception as error:
         raise FanfoldError(f"`{piece.id}`: the test of `fits` raised {error_text(error)}") from None

@@ -26,7 +26,7 @@ from fanfold.patterns.piecewise import (
     piecewise,
     values,
 )
-from fanfold.work.arguments import public
+from fanfold.work.arguments import public, refuse_async
 from fanfold.work.check import described
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import MISSING, Path, leaves, number, path_of, spread
@@ -226,6 +226,7 @@ def python(fn: Reducer) -> Reducer:
     """A function of the parts (`id`, `position`, `value`), which come one at a time."""
     if not callable(fn):
         raise BadInput(f"a `python` reduce needs a function of the parts, not {fn!r}")
+    refuse_async("the function of a `python` reduce", fn)
     return fn
 
 

@@ -25,10 +25,10 @@ from fanfold.patterns.reduce import Reducing, begin_reduce, reduce_batch, reduci
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, as_item
-from fanfold.work.arguments import public
+from fanfold.work.arguments import at_once, public
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item, canonical
-from fanfold.work.options import function, needed
+from fanfold.work.options import needed, plain_function
 from fanfold.work.outcome import Outcome
 from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer, Task, Terms
@@ -78,7 +78,7 @@ def inside(
     """A map_reduce for a stage, with the arguments of `map_reduce`: `stage(by=inside(...))`."""
     made = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, made.schema, "inside")
-    over = needed("over", over, function)
+    over = needed("over", over, plain_function)
     return map_reduce_inside(over, made, terms, reduce, fan_in, handler(by))
 
 
@@ -155,7 +155,7 @@ def _parts(over: Over, task: Task) -> list[Item]:
     """The list, as items of their own. It comes out of a reply, so it may be anything."""
     view = task.ask.items[0].view()
     try:
-        rows = over(view)
+        rows = at_once(over(view))
     except Exception as error:
         raise NoValue(f"its list could not be computed: {error_text(error)}") from None
     if not isinstance(rows, list | tuple):

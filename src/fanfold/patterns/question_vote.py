@@ -14,6 +14,7 @@ from fanfold.patterns.arguments import NoValue, reply_of
 from fanfold.patterns.vote_rules import VoteJudge, VoteRules, anonymous, judge_task
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
+from fanfold.work.arguments import at_once
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.fields import MISSING, leaves
 from fanfold.work.kick_back import ended
@@ -267,7 +268,7 @@ async def _by_function(
 ) -> Outcome:
     """One of the votes, which has passed the gate, or a value, which has to."""
     try:
-        found = decide(list(held.votes))
+        found = at_once(decide(list(held.votes)))
     except Exception as error:
         return held.ended("unjudged", f"the decision raised {error_text(error)}")
     if isinstance(found, Vote):

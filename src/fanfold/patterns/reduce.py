@@ -27,6 +27,7 @@ from fanfold.patterns.piecewise import Piecewise, knowing, piecewise
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
 from fanfold.run.run import Run
+from fanfold.work.arguments import at_once
 from fanfold.work.options import reducer, takes_missing
 from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.raised import error_text, name_of
@@ -78,7 +79,7 @@ async def reduce_batch(run: Run, batch: Batch, terms: Terms, reduction: Reducing
             return None
         reduce = knowing(reduction.how, lambda: absent(0, batch.size))
         with _named(reduction.how):
-            return piecewise(reduce)(run.passed(batch, terms))
+            return at_once(piecewise(reduce)(run.passed(batch, terms)))
     return await grow(run, batch.size, _on_record(run, batch, terms), reduction, absent)
 
 
@@ -163,7 +164,8 @@ class PureTree:
                 while node is not None:
                     reduce = self._plain or await self._knowing(*node.span(tree.fan_in))
                     with _named(self._how):
-                        made = (reduce.gather if node.level == 1 else reduce.join)(node.parts)
+                        one = reduce.gather if node.level == 1 else reduce.join
+                        made = at_once(one(node.parts))
                     node = tree.reduced(node, Part(node.name, node.index, made))
         finally:
             async for _ in landings:  # a reducer that raises does not cut the map short
@@ -171,7 +173,8 @@ class PureTree:
         assert tree.done
         reduce = self._plain or await self._knowing(0, tree.widths[0])
         with _named(self._how):
-            return reduce(()) if tree.result is None else reduce.result(tree.result.value)
+            result = tree.result
+            return at_once(reduce(()) if result is None else reduce.result(result.value))
 
     async def _knowing(self, first: int, end: int) -> Piecewise:
         """All items below have their outcome by now; it is read when it is durable."""

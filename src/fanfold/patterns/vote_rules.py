@@ -13,7 +13,7 @@ from fanfold.gates.combine import all_of
 from fanfold.gates.judge import shown_to_judge
 from fanfold.patterns.arguments import PatternOptions, terms_of
 from fanfold.patterns.prompt import Prompt, prompt_of
-from fanfold.work.arguments import public
+from fanfold.work.arguments import public, refuse_async
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.check import Check, described, entries, flag, number, one_of, text, whole
 from fanfold.work.document import Node
@@ -276,9 +276,11 @@ def _check_decide(decide: Any, early: bool) -> None:
             raise BadInput(
                 f"unknown decide {decide!r}: {remedy(decide, RULES)}; or give a judge or a function"
             )
-    elif not (isinstance(decide, VoteJudge) or callable(decide)):
+        return
+    if not (isinstance(decide, VoteJudge) or callable(decide)):
         raise BadInput(f"decide is one of {', '.join(RULES)}, a judge or a function: {decide!r}")
-    elif early:
+    refuse_async("`decide`", decide)
+    if early:
         raise BadInput("stop_early and confidence go with a count of votes, not with this decide")
 
 

@@ -31,6 +31,7 @@ from fanfold.plans.tools import trouble_with_tools
 from fanfold.plans.variables import read_vars, set_vars
 from fanfold.run.settings import Govern
 from fanfold.run.tools import SHARED_ASK
+from fanfold.work.arguments import is_async
 from fanfold.work.batch import without_service
 from fanfold.work.check import described
 from fanfold.work.document import Node, read
@@ -114,8 +115,12 @@ def _tags(node: Node, given: tuple[str, ...]) -> tuple[str, ...]:
 
 def import_all(plan: Plan) -> None:
     """Before a run: the functions that the plan names are there. Reading it has not run any code."""
+    plain = {target for step in plan.steps for target in step.plain_targets()}
     for target, line in plan.targets.items():
-        resolve_target(target, plan.folder, file=plan.file, line=line)
+        found = resolve_target(target, plan.folder, file=plan.file, line=line)
+        if target in plain and is_async(found):
+            what = f"target `{target}` is `async def`, but nothing awaits it there"
+            raise BadInput(f"{what}: give a plain function", file=plan.file, line=line)
 
 
 def _the_input(top: Node, given: Any, listed: Input | None, values: dict[str, Any]) -> Input | None:

@@ -20,6 +20,7 @@ from fanfold.errors import BadArgument, BadInput
 from fanfold.work.nearest import remedy
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 _OURS = (f"{Path(__file__).parents[1]}{os.sep}", f"{Path(os.__file__).parent}{os.sep}",
          "uvloop/")  # fmt: skip
 """Where our own code is, and what calls it."""
@@ -170,6 +171,27 @@ def takes(fn: Any, many: int) -> bool:
     except ValueError:  # some built-in functions have no signature
         return True
     return True
+
+
+def is_async(fn: Any) -> bool:
+    """Whether what it gives has to be awaited, as far as it says so itself."""
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    return any(kind(one) for one in (fn, type(fn).__call__) for kind in kinds)
+
+
+def refuse_async(what: str, fn: Any) -> None:
+    """For a function of the user's that is called where nothing can be awaited."""
+    if is_async(fn):
+        raise BadInput(f"{what} is `async def`, but nothing awaits it there: give a plain function")
+
+
+def at_once(said: T) -> T:
+    """What such a function gave; a plain one may still call an async one, and give what that makes."""
+    if inspect.isawaitable(said):
+        if inspect.iscoroutine(said):
+            said.close()
+        raise TypeError("it gave an awaitable, but nothing awaits it there")
+    return said
 
 
 def is_uncalled(fn: Any) -> bool:

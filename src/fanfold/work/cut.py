@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
+from fanfold.work.arguments import at_once
 from fanfold.work.item import Item, canonical
 from fanfold.work.neighbours import BEFORE, Around, with_context
 from fanfold.work.pieces import (
@@ -202,7 +203,7 @@ class Cutter:
     def _called(self, split: Splitter, item: Item) -> Any:
         """What the user's function gives, as a list; no more of it than there may be pieces."""
         try:
-            given = split(item.data)
+            given = at_once(split(item.data))
             if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
                 return given
             return list(islice(given, self._max_pieces + 1))

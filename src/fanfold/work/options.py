@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import UNSET, Meta
 
 from fanfold.errors import BadInput
-from fanfold.work.arguments import is_uncalled, takes
+from fanfold.work.arguments import is_uncalled, refuse_async, takes
 from fanfold.work.batch import BatchFields, BatchPolicy, batch_of
 from fanfold.work.check import Check, described, fields, one_of, one_or_many, text, whole
 from fanfold.work.document import Node
@@ -187,6 +187,7 @@ def reducer(name: str, given: Any) -> None:
         raise BadInput(
             f"`{name}` is the function {given.__name__} itself; call it: {given.__name__}(…)"
         )
+    refuse_async(f"`{name}`", given)
     if not takes(given, 1) and not takes_missing(given):
         raise BadInput(
             f"`{name}` must be a function of the parts, such as concat(), or asked(…),"
@@ -197,6 +198,12 @@ def reducer(name: str, given: Any) -> None:
 def function(node: Node) -> Any:
     if not callable(node.value) or is_uncalled(node.value):
         raise node.bad(f"`{node.name}` must be a function, not {described(node.value)}")
+    return node.value
+
+
+def plain_function(node: Node) -> Any:
+    """One whose answer is taken as it comes."""
+    refuse_async(f"`{node.name}`", function(node))
     return node.value
 
 
@@ -253,7 +260,7 @@ HOW: dict[str, Check] = {
     "step": text,
     "attempts": whole(least=1),
     "gate": gate,
-    "keep": function,
+    "keep": plain_function,
     "tools": lambda node: node.value,
     "tool_rounds": whole(least=1),
     "tool_calls": whole(least=1),

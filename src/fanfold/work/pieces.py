@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.work.arguments import Checked
+from fanfold.work.arguments import Checked, refuse_async
 from fanfold.work.item import Item
 from fanfold.work.neighbours import context_of, with_context
 
@@ -43,6 +43,7 @@ class Fits(msgspec.Struct, frozen=True, metaclass=Checked):
                 raise BadInput(f"fits: `{name}` is a whole number from 1 on, not {limit!r}")
         if self.test is not None and not callable(self.test):
             raise BadInput(f"fits: `test` is a function of a piece, not {self.test!r}")
+        refuse_async("fits: `test`", self.test)
 
 
 def is_count(number: object) -> bool:

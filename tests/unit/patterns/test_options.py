@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 import fanfold as ff
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.fold import total
 from fanfold.patterns.graph import node
 from fanfold.patterns.nested import inside
@@ -21,6 +22,7 @@ from fanfold.plans.load import read_plan
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Reply
 from fanfold.work.document import Node
+from fanfold.work.outcome import Receipt
 from fanfold.work.pieces import Fits
 from fanfold.work.task import Budget, Hedge
 
@@ -122,6 +124,68 @@ def test_plans_refuse_the_same_value_in_the_same_words(
         read_plan(Node(stated, "plan.yaml", {}), memory_path)
     python = refused(memory_path, CALLS["map_reduce"], **{option: value})
     assert error.value.what == python
+
+
+async def later(value: Any) -> bool:
+    return False
+
+
+class Later:
+    async def __call__(self, value: Any) -> bool:
+        return False
+
+
+PLAIN: dict[str, Call] = {
+    "`keep`": lambda fn, run: ff.map_reduce(run, ITEMS, prompt="x", keep=fn),
+    "`reduce`": lambda fn, run: ff.map_reduce(run, ITEMS, prompt="x", reduce=fn),
+    "the function of a `python` reduce": lambda fn, run: ff.fold.python(fn),
+    "`decide`": lambda fn, run: ff.ensemble(run, ITEMS, prompt="x", samples=3, decide=fn),
+    "`split`": lambda fn, run: ff.divide_and_conquer(
+        run, ITEMS, prompt="x", combine=ff.concat(), split=fn
+    ),
+    "fits: `test`": lambda fn, run: Fits(test=fn),
+    "`over`": lambda fn, run: inside(fn, "x", reduce=total()),
+    "`say`": lambda fn, run: ff.conduct(run, ITEMS, prompt="x", say=fn),
+}
+
+
+@pytest.mark.parametrize("fn", [later, Later(), partial(later)], ids=["def", "object", "partial"])
+@pytest.mark.parametrize("what", PLAIN)
+def test_where_nothing_awaits_it_an_async_function_is_refused(
+    memory_path: Path, what: str, fn: Any
+) -> None:
+    said = refused(memory_path, lambda run: PLAIN[what](fn, run))
+    assert said == f"{what} is `async def`, but nothing awaits it there: give a plain function"
+
+
+@pytest.mark.parametrize("what", ["`keep`", "`decide`"])
+def test_a_plain_function_that_gives_an_awaitable_decides_nothing(
+    memory_path: Path, what: str
+) -> None:
+    async def script() -> Receipt:
+        member = Scripted(lambda ask, n: Reply(text="yes"), traits(id="m"))
+        async with ff.open_run("r", members=[member], store=memory_path) as run:
+            made = await PLAIN[what](lambda value: later(value), run)
+            return cast(Receipt, made.receipt)
+
+    receipt = asyncio.run(script())
+    assert (receipt.passed, receipt.unjudged) == (0, 1)
+    assert "it gave an awaitable" in receipt.reasons[0].reason
+
+
+def test_nor_is_it_what_a_reduce_makes(memory_path: Path) -> None:
+    said = "reduce: `<lambda>` raised TypeError: it gave an awaitable"
+    for fan_in in (None, 2):
+        member = Scripted(lambda ask, n: Reply(text="yes"), traits(id="m"))
+
+        async def script(member: Any = member, fan_in: int | None = fan_in) -> None:
+            async with ff.open_run("r", members=[member], store=memory_path) as run:
+                reduce = {"reduce": lambda parts: later(parts), "fan_in": fan_in}
+                await ff.map_reduce(run, ITEMS, prompt="x", **reduce)
+
+        with pytest.raises(FanfoldError) as error:
+            asyncio.run(script())
+        assert said in str(error.value)
 
 
 @pytest.mark.parametrize(

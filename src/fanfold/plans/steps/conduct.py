@@ -57,6 +57,9 @@ class Conduct(Asking, Step, frozen=True, omit_defaults=True, tag="conduct", kw_o
         if self.synthesise is not None:
             yield from self.synthesise.asks()
 
+    def plain_targets(self) -> Iterator[str]:
+        return iter(()) if self.synthesise is None else self.synthesise.plain_targets()
+
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, self
 

@@ -118,6 +118,11 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
         yield self.name, self
         yield from self.combine.asks()
 
+    def plain_targets(self) -> Iterator[str]:
+        if ":" in self.split:
+            yield self.split
+        yield from self.combine.plain_targets()
+
     def item_terms(self, ready: Ready) -> list[Terms]:
         return [ready.terms(self, self.name)]
 

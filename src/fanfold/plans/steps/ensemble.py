@@ -133,6 +133,10 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, self
 
+    def plain_targets(self) -> Iterator[str]:
+        if ":" in self.decide:
+            yield self.decide
+
     def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         judged = set() if self.judge is None else self.judge.fields_read("item") - {"steps"}
         yield from (("judge", (name,)) for name in sorted(judged))

@@ -63,6 +63,9 @@ class Group(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="group", 
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, f"{self.name} asks about groups of items"
 
+    def plain_targets(self) -> Iterator[str]:
+        return self.reduce.plain_targets()
+
     def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield "by", item_names(self.by)
 

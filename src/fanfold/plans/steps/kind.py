@@ -181,6 +181,10 @@ class Step:
             unwritten = "" if prompted or not lines else self.name
             yield FieldRead(reader, names, lines.get(field, whole), unwritten)
 
+    def plain_targets(self) -> Iterator[str]:
+        """Which functions of the user's it calls without awaiting what they give, `module:function`."""
+        return iter(())
+
     def lists_read(self) -> set[str]:
         """The steps whose lists it works on, or finds in its items."""
         return set() if self.produced_by is None else {self.produced_by}

@@ -95,6 +95,9 @@ class MapReduce(
         yield self.map.name, self.map
         yield from self.reduce.asks()
 
+    def plain_targets(self) -> Iterator[str]:
+        return self.reduce.plain_targets()
+
     def item_terms(self, ready: Ready) -> list[Terms]:
         whole = Asking(who=self.map.who, concurrency=self.concurrency, revise=0)
         return [ready.terms(whole, self.name)]

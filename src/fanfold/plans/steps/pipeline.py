@@ -107,6 +107,10 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
         for stage in self.stages:
             yield from stage.item_reads()
 
+    def plain_targets(self) -> Iterator[str]:
+        for stage in self.stages:
+            yield from stage.plain_targets()
+
     def asks(self) -> Iterator[tuple[str, Asking]]:
         for stage in self.stages:
             yield from stage.asks()

@@ -79,6 +79,12 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
         elif self.ask is not None:
             yield self.name, self.ask
 
+    def plain_targets(self) -> Iterator[str]:
+        if self.kind == "python":
+            yield self.options["target"]
+        if self.vote is not None:
+            yield from self.vote.plain_targets()
+
     # ── flow and run ──
 
     needs_flow = True

@@ -122,6 +122,10 @@ class Repeat(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="repeat"
         for step in self.steps:
             yield from step.item_reads() if step.takes_items else ()
 
+    def plain_targets(self) -> Iterator[str]:
+        for step in self.steps:
+            yield from step.plain_targets()
+
     def asks(self) -> Iterator[tuple[str, Asking]]:
         for step in self.steps:
             yield from step.asks()

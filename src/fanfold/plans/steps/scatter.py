@@ -128,6 +128,9 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
             lines={name: line for name, line in self.lines.items() if name not in _WHO},
         )  # fmt: skip
 
+    def plain_targets(self) -> Iterator[str]:
+        return iter(()) if self.synthesise is None else self.synthesise.plain_targets()
+
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, self
 
