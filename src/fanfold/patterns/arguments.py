@@ -109,6 +109,13 @@ class PatternOptions(TypedDict, total=False):
     tool_calls: int
 
 
+OF_ASKS = (
+    "prompt", "system", "context", "examples", "cache", "params", "attach", "inputs", "outputs", "tools",
+    "tool_rounds", "tool_calls",
+)  # fmt: skip
+"""What is said of asks alone: it has no use where none is made."""
+
+
 def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms:
     """The terms that a pattern's arguments state; `step` is its name when none is given."""
     checked = stated({name: value for name, value in options.items() if name in HOW}, HOW, step)

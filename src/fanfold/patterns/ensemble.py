@@ -127,8 +127,9 @@ class Voters(msgspec.Struct, frozen=True):
         members = tuple(dict.fromkeys(one.member for one in self.rules.voters if one.member))
         if members:
             await run.begin_with(members)
-        if self.rules.last_word is not None:
-            await run.prepare(self.rules.last_word.terms)
+        if (judge := self.rules.last_word) is not None:
+            await run.prepare(judge.terms)
+            check_prompt(judge.prompt, judge.terms, run.traits(judge.terms))
 
     async def __call__(self, run: Run, task: Task) -> Outcome:
         outcome, _ = await _put(run, self.rules, task)
@@ -186,5 +187,7 @@ async def _put(run: Run, rules: VoteRules, task: Task) -> tuple[Outcome, dict[st
 async def _begin(run: Run, rules: VoteRules, terms: Terms) -> None:
     """So that what is wrong with those who will be asked shows before anybody is."""
     await run.begin(terms)
-    if rules.last_word is not None:
-        await run.begin(judge_terms(rules.last_word, terms))
+    if (judge := rules.last_word) is not None:
+        deciding = judge_terms(judge, terms)
+        await run.begin(deciding)
+        check_prompt(judge.prompt, deciding, run.traits(deciding))

@@ -21,7 +21,7 @@ from fanfold.patterns.arguments import (
     terms_of,
 )
 from fanfold.patterns.graph_state import KeptOutcomes, Pace
-from fanfold.patterns.prompt import Prompt, prompt_of
+from fanfold.patterns.prompt import Prompt, asked_with, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
 from fanfold.run.run import Run
@@ -32,7 +32,6 @@ from fanfold.work.ask import Ask
 from fanfold.work.check import described, number, whole
 from fanfold.work.item import Item
 from fanfold.work.nearest import remedy
-from fanfold.work.opening import opening_of
 from fanfold.work.options import needed
 from fanfold.work.outcome import UNTIL_RESUMED, Outcome, State
 from fanfold.work.task import Place, Task, Terms, Who, asks_of
@@ -194,7 +193,7 @@ def _with_defaults(made: GraphNode, how: PatternOptions) -> GraphNode:
     behind = {name: value for name, value in how.items() if name not in who}
     options = cast(PatternOptions, {**behind, **made.stated})
     terms = terms_of(options, made.prompt.schema, "graph")
-    prompt = made.prompt.opened(opening_of(options))
+    prompt = asked_with(made.prompt, options, NAMES.union(made.fields()))
     return msgspec.structs.replace(made, terms=terms, prompt=prompt)
 
 

@@ -29,6 +29,8 @@ from fanfold.work.outcome import Outcome, Part
 from fanfold.work.task import Reducer, Task, Terms
 from fanfold.work.tree import widths
 
+_OF_GROUPS = ("step", "gate", "concurrency", "on_failure")
+
 
 class GroupingWay(msgspec.Struct, frozen=True):
     """How it is done: items by what is at `by`, a group by `reduction`. `terms` are those on which
@@ -67,6 +69,9 @@ async def group(
     met: `ids` are the items behind each. `gate` judges the value of a group. An item without the
     field fails, and a group of which nothing could be made is left out.
     """
+    for name in (name for name in how if name not in _OF_GROUPS):
+        what = f"`group` has no use for `{name}`: it asks nobody but by its `reduce`"
+        raise BadInput(f"{what}; give it to asked(…)")
     way = group_way(
         needed("by", by, check.text), reducing(reduce, fan_in), terms_of(how, None, "group")
     )

@@ -60,8 +60,15 @@ def _says_same(task: Task, reply: Reply, ask: AskPower) -> Verdict:
 
 def pair_terms(terms: Terms) -> Terms:
     """On which terms pairs are asked about: an answer must say what it is asked."""
+    refuse_keep(terms)
     gate = all_of(terms.gate, known_as("pure", _says_same))
     return msgspec.structs.replace(terms, gate=gate, keep=None)
+
+
+def refuse_keep(terms: Terms) -> None:
+    """A comparison is an answer that the result needs, whatever it says."""
+    if terms.keep is not None:
+        raise BadInput("`keep` is for replies about items, not about comparisons of them")
 
 
 def pair_id(*ids: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.patterns.arguments import (
+    OF_ASKS,
     Folded,
     PatternOptions,
     TaskHandler,
@@ -70,6 +71,9 @@ def stage(
     size = option("shard", shard, read_shard)
     made = prompt_of(prompt, schema, how=how)
     terms, inside = terms_of(how, made.schema, ""), getattr(by, "terms", None)
+    stated = how if prompt is None else {"prompt": prompt, **how}
+    for name in (name for name in stated if name in OF_ASKS and isinstance(inside, Terms)):
+        raise BadInput(f"`{name}` has no use in this stage: give it to what is in its `by`")
     if isinstance(inside, Terms) and terms.who == Who():  # who answers is named in there
         terms = msgspec.structs.replace(terms, who=inside.who)
     return Stage(made, terms, size, handler(by))

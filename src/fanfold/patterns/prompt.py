@@ -243,16 +243,22 @@ def prompt_of(
     )
     said = option("prompt", text, check.text)
     user = None if said is None else Template(said, name="prompt", known=frozenset(known))
-    params = read_options(option("params", how.get("params"), check.mapping) or {}, Params)
-    attach = option("attach", how.get("attach"), check.one_or_many(check.text)) or ()
+    return asked_with(Prompt(user, (), made, files=MediaFiles(".")), how, known)
+
+
+def asked_with(prompt: Prompt, how: Mapping[str, object], known: Iterable[str]) -> Prompt:
+    """The same prompt, with what the options of a pattern state of its asks."""
+    sampling = option("params", how.get("params"), check.mapping) or {}
+    texts = check.one_or_many(check.text)
+    attach, inputs, outputs = (
+        tuple(option(one, how.get(one), texts) or ()) for one in ("attach", "inputs", "outputs")
+    )
     read_paths(attach)
-    paths = check.one_or_many(check.text)
-    inputs, outputs = (option(one, how.get(one), paths) or () for one in ("inputs", "outputs"))
-    prompt = Prompt(
-        user, (), made, params, attach=tuple(attach), files=MediaFiles("."),
+    stated = msgspec.structs.replace(
+        prompt, params=read_options(sampling, Params, "params"), attach=attach,
         carries=file_templates(inputs, outputs, known, "."),
     )  # fmt: skip
-    return prompt.opened(opening_of(how))
+    return stated.opened(opening_of(how))
 
 
 def read_paths(fields: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from fanfold.patterns.arguments import Folded, PatternOptions, pattern, terms_of
 from fanfold.patterns.asked_reduce import placeholder_asks
 from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody, terms_within
 from fanfold.patterns.map_reduce import map_batch
-from fanfold.patterns.pairs import pair_id
+from fanfold.patterns.pairs import pair_id, refuse_keep
 from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -160,6 +160,7 @@ def rank_prompt(prompt: str) -> str:
 
 def rank_terms(terms: Terms) -> Terms:
     """On which terms items are compared: an answer must give an order of all."""
+    refuse_keep(terms)
     gate = all_of(terms.gate, known_as("pure", _orders_all))
     return msgspec.structs.replace(terms, gate=gate, keep=None)
 

@@ -96,13 +96,14 @@ def read_part(value: Any, kind: type[T], *steps: str | int) -> T:
             value = _replaced(value, mistake.steps, int(mistake.value))
 
 
-def read_options(given: Mapping[str, Any], kind: type[T]) -> T:
-    """The options of a Python call by the rules of files. None is not stated."""
+def read_options(given: Mapping[str, Any], kind: type[T], name: str = "") -> T:
+    """The options of a Python call by the rules of files. None is not stated. `name`: of the argument
+    that holds them."""
     plain = {
         name: list(value) if isinstance(value, tuple | set | frozenset) else value
         for name, value in given.items() if value is not None
     }  # fmt: skip
-    return read_record(Node(plain, "", {}), kind)
+    return read_record(Node(plain, "", {}, (name,) if name else ()), kind)
 
 
 def schema_of(kind: Any, *parts: Any) -> dict[str, Any]:

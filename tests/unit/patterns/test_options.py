@@ -13,20 +13,25 @@ import msgspec
 import pytest
 
 import fanfold as ff
-from fanfold.errors import BadInput, FanfoldError
+from fanfold.errors import BadInput, FanfoldError, RunStopped
+from fanfold.patterns.arguments import OF_ASKS
+from fanfold.patterns.divide import divided
 from fanfold.patterns.fold import total
 from fanfold.patterns.graph import node
 from fanfold.patterns.nested import inside
+from fanfold.patterns.streamed import on_parts
 from fanfold.patterns.vote_rules import judged
 from fanfold.plans.load import read_plan
+from fanfold.run.settings import Govern
 from fanfold.testing.member import Scripted, traits
-from fanfold.work.ask import Reply
+from fanfold.work.ask import Ask, Params, Reply
 from fanfold.work.document import Node
 from fanfold.work.outcome import Receipt
 from fanfold.work.pieces import Fits
 from fanfold.work.task import Budget, Hedge
 
 ITEMS = [{"id": "a", "text": "one"}]
+TWO = [*ITEMS, {"id": "b", "text": "one more"}]
 
 Call = Callable[..., Any]
 
@@ -50,6 +55,15 @@ CALLS: dict[str, Call] = {
     "inside": lambda run, **how: ff.pipeline(
         run, ITEMS, ff.stage(by=inside(lambda data: [1], "Say.", reduce=total(), **how))
     ),
+    "divided": lambda run, **how: ff.pipeline(run, ITEMS, ff.stage(
+        by=divided("Say.", combine=ff.concat(), fits=Fits(items=1), **how)
+    )),
+    "on_parts": lambda run, **how: ff.pipeline(
+        run, ITEMS, ff.stage("Say."), ff.stage(by=on_parts("lines", "Then.", **how))
+    ),
+    "rank": lambda run, **how: ff.rank(run, TWO, prompt="Say.", rounds=1, **how),
+    "resolve": lambda run, **how: ff.resolve(run, TWO, prompt="Say.", **how),
+    "join": lambda run, **how: ff.join(run, TWO, TWO, prompt="Say.", **how),
 }  # fmt: skip
 
 WRONG: list[tuple[str, Any]] = [
@@ -62,6 +76,9 @@ WRONG: list[tuple[str, Any]] = [
 ONLY_PYTHON: list[tuple[str, Any]] = [
     ("gate", "require"), ("gate", ff.require), ("gate", [ff.require("a")]),
     ("gate", lambda value: True), ("keep", "reply.good"), ("attempts", 0), ("step", ""),
+    ("spread", "wide"), ("batch", "soon"), ("params", 7), ("params", {"temprature": 1}),
+    ("attach", 7), ("inputs", 7), ("outputs", 7), ("system", 7), ("context", 7), ("examples", 7),
+    ("cache", "on"), ("tools", 7), ("tool_rounds", 3), ("tool_calls", 3),
 ]  # fmt: skip
 NOT_OF_ALL = {  # these have words of their own for it
     ("conduct", "concurrency"), ("node", "concurrency"), ("node", "budget"), ("node", "step"),
@@ -113,6 +130,98 @@ def test_a_wrong_value_is_refused_by_every_pattern(
     assert len(said) == 1, "one check for all of them"
     inner = value if isinstance(value, dict) else {}
     assert any(name in min(said) for name in (option, *inner))
+
+
+def test_the_name_of_a_parameter_is_sought_in_the_argument_that_holds_it(memory_path: Path) -> None:
+    said = refused(memory_path, CALLS["map_reduce"], params={"temprature": 1})
+    assert said == "unknown field `temprature` in `params`: did you mean `temperature`?"
+
+
+def look(word: str) -> str:
+    """A tool."""
+    return word
+
+
+SAMPLED = Params(temperature=0.5, stop=("x",))
+SHOWN: dict[str, tuple[Any, Callable[[Ask], Any]]] = {
+    "params": ({"temperature": 0.5, "stop": ("x",)}, lambda ask: ask.params == SAMPLED),
+    "system": ("Be brief.", lambda ask: "Be brief." in ask.messages[0].content),
+    "context": ("A law.", lambda ask: "A law." in ask.messages[0].content),
+    "examples": ([("Say?", "yes")], lambda ask: ask.messages[0].content == "Say?"),
+    "cache": ("off", lambda ask: ask.shared == -1),
+    "tools": ([look], lambda ask: ask.tools),
+}
+
+
+def asked_of(store: Path, call: Call, **how: Any) -> tuple[list[Ask], str]:
+    """What is asked of a member that says something else each time; and why not more."""
+    found: list[Ask] = []
+
+    def answer(ask: Ask, n: int) -> Reply:
+        found.append(ask)
+        return Reply(text=f"yes {n}")
+
+    async def script() -> str:
+        member = Scripted(answer, traits(id="m", takes_tools=True))
+        async with ff.open_run("r", members=[member], store=store, govern=Govern(yes=True)) as run:
+            try:
+                await finished(call, run, **how)
+            except BadInput as error:
+                return str(error)
+        receipt = run.receipt()
+        return " ".join([receipt.reason or "", *(one.reason for one in receipt.reasons)])
+
+    try:
+        return found, asyncio.run(script())
+    except RunStopped as error:
+        return found, str(error)
+
+
+@pytest.mark.parametrize("option", SHOWN)
+@pytest.mark.parametrize("name", CALLS)
+def test_what_asks_are_to_have_is_in_those_of_every_pattern(
+    memory_path: Path, name: str, option: str
+) -> None:
+    value, shows = SHOWN[option]
+    found, why = asked_of(memory_path, CALLS[name], **{option: value})
+    assert any(map(shows, found)), why
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_files_too_and_where_there_is_none_or_no_place_for_them_it_is_said(
+    memory_path: Path, name: str
+) -> None:
+    _, why = asked_of(memory_path / "a", CALLS[name], attach="item.gone")
+    assert "gone" in why
+    for option in ("inputs", "outputs"):
+        _, why = asked_of(memory_path / option, CALLS[name], **{option: "a.txt"})
+        assert "`inputs` or `outputs`, which are for commands and agents" in why
+
+
+@pytest.mark.parametrize("option", OF_ASKS)
+def test_a_stage_whose_asks_are_made_within_has_no_say_in_them(
+    memory_path: Path, option: str
+) -> None:
+    within = inside(lambda data: [1], "Say.", reduce=total())
+    value = "x" if option == "prompt" else SHOWN[option][0] if option in SHOWN else "x"
+    made = {"tools": [look], option: 3} if option.startswith("tool_") else {option: value}
+    said = refused(memory_path, lambda run: ff.stage(by=within, **made))
+    assert "has no use in this stage: give it to what is in its `by`" in said
+
+
+@pytest.mark.parametrize("option", ["member", "revise", "keep", "system", "params", "tools"])
+def test_a_group_refuses_what_only_its_reduce_has_a_use_for(memory_path: Path, option: str) -> None:
+    call = lambda run, **how: ff.group(run, ITEMS, by="text", reduce=ff.collect(), **how)  # noqa: E731
+    said = refused(memory_path, call, **{option: "m"})
+    assert said == (
+        f"`group` has no use for `{option}`: it asks nobody but by its `reduce`; give it to asked(…)"
+    )
+
+
+@pytest.mark.parametrize("name", ["rank", "resolve", "join"])
+def test_comparisons_are_not_filtered(memory_path: Path, name: str) -> None:
+    said = refused(memory_path, CALLS[name], keep=lambda value: True)
+    assert said == "`keep` is for replies about items, not about comparisons of them"
 
 
 @pytest.mark.parametrize(("option", "value"), WRONG, ids=named)
