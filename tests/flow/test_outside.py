@@ -10,6 +10,7 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.plans.load import load_plan
+from fanfold.plans.rows import read_items
 from fanfold.plans.write import write_value
 from fanfold.work.files import replacing
 from tests.faces.cli import fanfold
@@ -141,3 +142,38 @@ def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
         ["'\t=1", "-5", "-5", "+3.5"],
         ["plain", "a=b", "", "[1]"],
     ]
+
+
+BREAKS = [
+    "a\rb",
+    "a\nb",
+    "a\r\nb",
+    "fine\r=HYPERLINK(1)",
+    "fine\n=1",
+    "a\u2028b",
+    "a\x85b",
+    "a\x0cb",
+]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_whatever_breaks_lines_in_a_cell_it_stays_one_cell(tmp_path: Path, ending: str) -> None:
+    """Also for those who read our files, and for us: of a text that is a table already, too."""
+    rows = [{"id": str(n), "text": one} for n, one in enumerate(BREAKS)]
+    first, again = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"
+    write_value(first, rows)
+    write_value(again, first.read_bytes().decode())
+    assert again.read_bytes() == first.read_bytes()
+    for path in (first, again):
+        with path.open(newline="", encoding="utf-8") as file:
+            found = list(csv.DictReader(file, delimiter="," if ending == "csv" else "\t"))
+        assert found == rows
+        assert list(read_items(path)) == rows
+
+
+def test_a_sign_in_another_form_is_the_sign(tmp_path: Path) -> None:
+    write_value(
+        tmp_path / "a.csv", [{"a": one} for one in ("＝1", "＋1", "－1", "＠x", "﹦1", "é=1")]
+    )
+    found = (tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()
+    assert found == ["a", "'＝1", "'＋1", "'－1", "'＠x", "'﹦1", "é=1"]

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
+from io import StringIO
 from itertools import islice
 from typing import IO, Any, NamedTuple, TypeAlias
+from unicodedata import normalize
 
 import msgspec
 
@@ -27,6 +29,7 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 TABLES = frozenset({*_DELIMITERS, *EXTRAS})
 
 _RUN_BY_SPREADSHEETS = "=+-@\t\r\n"
+_ENDS = "\r\n"
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _XLSX_ROWS, _XLSX_CHARACTERS, _XLSX_EXACT = 1_048_576, 32_767, 10**15
 _AT_ONCE = 10_000  # rows of a Parquet file that are in memory together
@@ -73,29 +76,52 @@ def write_table(out: IO[bytes], text: IO[str], ending: str, table: Table) -> Non
 # ── text ─────────────────────────────────────────────────────────────────────────────────────
 
 
+class _Lines:
+    """Where rows go, each of which a csv writer hands over whole: they end with a line feed."""
+
+    def __init__(self, out: IO[str]) -> None:
+        self._out = out
+
+    def write(self, row: str) -> int:
+        return self._out.write(f"{row.removesuffix(_ENDS)}\n")
+
+
+class CellWriter:
+    """Rows of texts as a table, none of them a formula. A cell with any kind of line break is quoted:
+    csv quotes what is in the end of a row alone, which would let a return through."""
+
+    def __init__(self, out: IO[str], delimiter: str = ",") -> None:
+        self._rows = csv.writer(_Lines(out), delimiter=delimiter, lineterminator=_ENDS)
+
+    def row(self, texts: Iterable[str]) -> None:
+        self._rows.writerow(map(plain_cell, texts))
+
+
 def _write_csv(out: IO[str], table: Table, delimiter: str) -> None:
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer = CellWriter(out, delimiter)
     if table.columns:
-        writer.writerow(plain_cell(name) for name in table.columns)
+        writer.row(table.columns)
     for row in table.cells():
-        writer.writerow(plain_cell(cell(one)) for one in row)
+        writer.row(map(cell, row))
 
 
 def write_lines_as_cells(out: IO[str], said: str, ending: str) -> None:
     """A text that is a table already: the same cells, none of which is a formula."""
     delimiter = _DELIMITERS[ending]
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer = CellWriter(out, delimiter)
     csv.field_size_limit(sys.maxsize)  # as in rows: the limit holds for the whole process
-    for row in csv.reader(said.splitlines(keepends=True), delimiter=delimiter):
-        writer.writerow(plain_cell(one) for one in row)
+    for row in csv.reader(StringIO(said, newline=""), delimiter=delimiter):
+        writer.row(row)
 
 
 def plain_cell(text: str) -> str:
     """A text that a spreadsheet would run as a formula is shown instead: it gets an apostrophe.
 
-    Numbers stay what they are, also negative ones.
+    Numbers stay what they are, also negative ones. `＝` and the like count as the signs that they are
+    other forms of.
     """
-    if text[:1] not in _RUN_BY_SPREADSHEETS or not text or number(text) is not None:
+    first = text[:1] if text.isascii() else normalize("NFKC", text[:1])
+    if first not in _RUN_BY_SPREADSHEETS or not text or number(text) is not None:
         return text
     return f"'{text}"
 

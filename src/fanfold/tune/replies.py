@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fanfold.errors import BadInput
-from fanfold.patterns.tables import plain_cell
+from fanfold.patterns.tables import CellWriter
 from fanfold.tune.policy import Labelled, LabelledReply
 from fanfold.work.document import read_text
 from fanfold.work.truth import TRUTH
@@ -50,13 +50,13 @@ def replies_table(items: Sequence[Labelled]) -> str:
     """The same as a text, with `right` in place of `truth`."""
     features = sorted({name for item in items for name in item.features})
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow([ITEM, MEMBER, ANSWER, RIGHT, *AMOUNTS, *features])
+    table = CellWriter(text)
+    table.row([ITEM, MEMBER, ANSWER, RIGHT, *AMOUNTS, *features])
     for item in items:
         told = [item.features.get(name, "") for name in features]
         for member, one in item.replies.items():
             row = [item.id, member, one.answer or "", int(one.right), one.usd, one.seconds, *told]
-            table.writerow([plain_cell(str(value)) for value in row])
+            table.row(map(str, row))
     return text.getvalue()
 
 
