@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from functools import cache
+from importlib import import_module
+from inspect import isawaitable
 
 import click
 import pytest
 
+from fanfold.errors import BadArgument
 from fanfold.gates import kinds as gates
 from fanfold.plans.asking import AskBase
 from fanfold.plans.file import PlanFields
@@ -71,6 +75,42 @@ def test_the_options_of_each_command_are_those_of_its_help(name: str) -> None:
 
 def test_all_commands_that_are_listed_exist() -> None:
     assert set(listed()) - set(COMMANDS) == set()
+
+
+def in_python() -> dict[str, str]:
+    """Each name of the tables of Python, and where it is from."""
+    top, _, rest = (
+        REFERENCE.split("## Python\n")[1].split("\nSee [patterns]")[0].partition("From their")
+    )
+    found = {
+        name: "fanfold" for row in top.splitlines()[2:] if row.startswith("|")
+        for name in re.findall(r"`([\w]+)`", cells(row)[0])
+    }  # fmt: skip
+    for row in rest.splitlines():
+        if row.startswith("| `"):
+            found[cells(row)[0].strip("`")] = cells(row)[1].strip("`")
+    return found
+
+
+CALLED = {name: home for name, home in in_python().items() if name not in ("fold", "Run")}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CALLED if not name.endswith(("Error", "Stopped"))]
+)
+def test_whatever_is_called_refuses_an_argument_by_its_name(name: str) -> None:
+    fn = getattr(import_module(CALLED[name]), name)
+
+    async def call() -> None:
+        made = fn(no_such_name=1)
+        if isawaitable(made):
+            await made
+        else:
+            async with made:
+                raise AssertionError("it was opened")
+
+    with pytest.raises(BadArgument, match=rf"{name}\(\) has no argument `no_such_name`: "):
+        asyncio.run(call())
 
 
 FIELDS = {

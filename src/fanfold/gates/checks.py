@@ -90,9 +90,12 @@ def shape(model: Any) -> Gate:
         from pydantic import PydanticUserError, TypeAdapter, ValidationError
     except ImportError:
         raise BadInput("gate `shape` needs pydantic: pip install 'fanfold[pydantic]'") from None
+    if model is None or isinstance(model, str):  # a text would be run as code
+        what = "a type, such as a pydantic model or a dataclass"
+        raise BadInput(f"gate `shape` needs {what}, not {model!r}")
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(model)
-    except PydanticUserError as wrong:
+    except (PydanticUserError, SyntaxError, NameError) as wrong:
         said = str(wrong).splitlines()[0]
         raise BadInput(f"gate `shape` cannot use {model!r}: {said}") from None
 

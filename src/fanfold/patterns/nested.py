@@ -40,6 +40,7 @@ Over: TypeAlias = Callable[[dict[str, Any]], list[Any]]
 """From an item, with the replies it has so far in `steps`, to the list that is worked on."""
 
 
+@public
 def map_reduce_inside(
     over: Over,
     prompt: Prompt,

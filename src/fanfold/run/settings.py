@@ -8,13 +8,16 @@ from typing import TypeAlias
 import msgspec
 
 from fanfold.run.forecast import Forecast
+from fanfold.work.arguments import Checked
 from fanfold.work.task import Budget
 
 Approve: TypeAlias = Callable[[Forecast], Awaitable[bool]]
 """Asks somebody whether a stage may go on; the answer holds for that stage."""
 
 
-class Govern(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Govern(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, metaclass=Checked
+):
     """When a stage whose size was not known at the start needs a yes; `cap` holds always.
 
     It needs one above `max_tasks` tasks, or above `approve_over` dollars (the 90th percentile of

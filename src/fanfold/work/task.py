@@ -128,7 +128,7 @@ class AnswerWatch(msgspec.Struct, frozen=True):
     gate: Gate | None = None
 
 
-class Terms(msgspec.Struct, frozen=True):
+class Terms(msgspec.Struct, frozen=True, metaclass=Checked):
     """What all tasks of one step have in common.
 
     `needed` False: others can do without the reply (one voter of several). When no member is left to

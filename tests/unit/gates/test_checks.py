@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from types import GenericAlias
 from typing import Any
 
 import pytest
@@ -174,6 +175,11 @@ class TestModel:
     def test_what_pydantic_does_not_know_is_bad_input(self) -> None:
         with pytest.raises(BadInput, match="gate `shape` cannot use"):
             shape(object())
+        with pytest.raises(BadInput, match="gate `shape` cannot use"):
+            shape(GenericAlias(list, "mod:Type"))
+        for no_type in ("mod:Type", None):
+            with pytest.raises(BadInput, match=f"`shape` needs a type, .*, not {no_type!r}"):
+                shape(no_type)
 
 
 TEXT = "The  vendor\ncarries unlimited\tliability. The term is five years."
