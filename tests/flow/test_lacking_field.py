@@ -14,6 +14,7 @@ from fanfold import (
     Folded,
     Run,
     all_of,
+    conduct,
     ensemble,
     function,
     judge,
@@ -23,6 +24,7 @@ from fanfold import (
     quotes,
     require,
     run_sync,
+    scatter_gather,
     stage,
 )
 from fanfold.errors import BadInput
@@ -248,6 +250,8 @@ ASKED: dict[str, Callable[[Run, list[Any]], Awaitable[Folded]]] = {
     "pipeline": lambda run, items: pipeline(
         run, items, stage("{{ item.text }}"), stage("{{ item.txt }}")
     ),
+    "conduct": lambda run, items: conduct(run, items, prompt="{{ item.txt }}"),
+    "scatter": lambda run, items: scatter_gather(run, items, prompt="x", gate=quotes("a", "txt")),
     "a judge": lambda run, items: map_reduce(
         run, items, gate=all_of(require("a"), judge("{{ item.txt }}"))
     ),

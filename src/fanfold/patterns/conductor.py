@@ -20,7 +20,7 @@ from fanfold.patterns.asked_reduce import (
     named_after,
     synthesis,
 )
-from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of, readable
 from fanfold.run.judging import call_gate
 from fanfold.run.planning import Batch
 from fanfold.run.pool import in_order
@@ -33,7 +33,7 @@ from fanfold.work.item import Source
 from fanfold.work.kick_back import STATE_OF, KickBacks
 from fanfold.work.options import needed, plain_function
 from fanfold.work.outcome import PASS, Outcome, Part, Verdict, fail, unjudged
-from fanfold.work.task import AskPower, Gate, Place, Reducer, Task, Terms, Who
+from fanfold.work.task import AskPower, Gate, Place, Reducer, Task, Terms, Who, reads_of
 
 AT_ONCE = 7
 MOST = 40
@@ -103,7 +103,8 @@ async def conduct(
     synthesise = named_after(synthesise, terms.step)
     await begin_synthesis(run, synthesise)
     check_prompt(made, terms, run.traits(terms))
-    batch = await run.plan(Rows(rows), terms)
+    source = readable(Rows(rows), [made], reads_of(terms.gate))
+    batch = await run.plan(source, terms)
     if isinstance(synthesise, AskedReduce):
         expect_tree(run, synthesise, batch.size)
     outcomes = await conduct_batch(run, batch, terms, made, whole, say)

@@ -18,7 +18,14 @@ from fanfold.patterns.asked_reduce import (
     named_after,
     synthesis,
 )
-from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, check_prompt, make_task, prompt_of
+from fanfold.patterns.prompt import (
+    KNOWN_NAMES,
+    Prompt,
+    check_prompt,
+    make_task,
+    prompt_of,
+    readable,
+)
 from fanfold.run.planning import Batch
 from fanfold.run.pool import end_all
 from fanfold.run.run import Run
@@ -27,7 +34,7 @@ from fanfold.work.check import number, whole
 from fanfold.work.item import Item, Source
 from fanfold.work.options import option
 from fanfold.work.outcome import Outcome
-from fanfold.work.task import Place, Reducer, Task, Terms, Who
+from fanfold.work.task import Place, Reducer, Task, Terms, Who, reads_of
 from fanfold.work.template import Template
 
 WHO = ("member", "members", "needs")
@@ -103,7 +110,9 @@ async def scatter_gather(
     synthesise = named_after(synthesise, terms.step)
     await begin_synthesis(run, synthesise)
     asked = questions[0].terms if questions else terms
-    batch = await run.plan(Rows([question.item for question in questions]), asked)
+    source = Rows([question.item for question in questions])
+    prompts = [made for question in questions[:1] if question.prompt is made]
+    batch = await run.plan(readable(source, prompts, reads_of(asked.gate)), asked)
     if isinstance(synthesise, AskedReduce):
         expect_tree(run, synthesise, batch.size)
     outcomes = await gather(run, batch, questions, reach)
