@@ -157,6 +157,13 @@ def test_somebody_is_asked_with_the_forecast_and_a_yes_holds_for_that_stage(tmp_
     assert questions[1].p50 == 120 * (4 * 1000 + 10 * 5000)
 
 
+@pytest.mark.parametrize(("says", "status"), [(True, "complete"), (False, "paused")])
+def test_a_plain_function_may_say_so_too(tmp_path: Path, says: bool, status: str) -> None:
+    pattern = fan_out(asks(150))
+    receipt = play(scene(tmp_path, paid(), pattern, approve=lambda stage: says))
+    assert receipt.status == status
+
+
 def test_with_history_a_long_worst_case_does_not_hold(tmp_path: Path) -> None:
     """At worst 60 asks cost $0.18; those on record cost 4 thousandths of a dollar."""
     member, govern = paid(), Govern(approve_over=0.1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from itertools import islice
 from math import ceil
 
@@ -126,7 +126,10 @@ class Governor:
         self._govern = msgspec.structs.replace(self._govern, yes=True)
 
     async def _approved(self, held: Hold, stage: Forecast) -> bool:
-        return not held.cap and self._approve is not None and await self._approve(stage)
+        if held.cap or self._approve is None:
+            return False
+        said = self._approve(stage)
+        return bool(await said if isinstance(said, Awaitable) else said)
 
     def _recall(self, step: str) -> None:
         ctx = self._ctx

@@ -11,7 +11,7 @@ from fanfold.run.forecast import Forecast
 from fanfold.work.arguments import Checked
 from fanfold.work.task import Budget
 
-Approve: TypeAlias = Callable[[Forecast], Awaitable[bool]]
+Approve: TypeAlias = Callable[[Forecast], Awaitable[bool] | bool]
 """Asks somebody whether a stage may go on; the answer holds for that stage."""
 
 
