@@ -371,8 +371,7 @@ def _field(node: nodes.Node | None, name: str) -> str | None:
     if not isinstance(node, (nodes.Getattr, nodes.Getitem)):
         return None
     owner, _, last = name.rpartition(".")
-    inner: Any = node.node
-    if last != (_field(inner, owner) if owner else type(inner) is nodes.Name and inner.name):
+    if last != (_field(node.node, owner) if owner else getattr(node.node, "name", None)):
         return None
     if isinstance(node, nodes.Getattr):
         return node.attr
