@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import glob
-import os
 import re
-import shutil
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +14,7 @@ from msgspec.structs import replace
 
 from fanfold.errors import BadInput
 from fanfold.plans import rows
+from fanfold.plans.from_outside import STDIN, bad, drain, fetch, run_command
 from fanfold.plans.header import Input, InputFields, InputKind, InputUrl, Overrides
 from fanfold.plans.rows import Row
 from fanfold.plans.variables import filled
@@ -30,8 +24,6 @@ from fanfold.work.document import Node, why_unreadable
 from fanfold.work.files import expanded, replacing
 from fanfold.work.item import Item, canonical, digest
 
-_HTTP_SECONDS = 60.0
-HTTP_BYTES = 1_000_000_000
 _STREAM = re.compile(r"-|/dev/stdin|(/dev|/proc/self)/fd/\d+")
 
 _GIVEN_BY: dict[str, Callable[[Any], str]] = {
@@ -39,7 +31,6 @@ _GIVEN_BY: dict[str, Callable[[Any], str]] = {
     "http": lambda url: "what the input URL gave",
 }
 _PATHS = ("jsonl", "json", "csv", "tsv", "lines", "files")
-_STDIN = {"-": "stdin", "/dev/stdin": "stdin"}
 
 
 def read_input(node: Node, given: InputFields, values: dict[str, Any]) -> Input:
@@ -170,15 +161,11 @@ def open_input(
         case "files":
             return _globbed(spec, Path(folder))
         case "command":
-            return _from_spool(spec, spool, lambda to: _run_command(spec, Path(folder), to))
+            return _from_spool(spec, spool, lambda to: run_command(spec, Path(folder), to))
         case "http":
-            return _from_spool(spec, spool, lambda to: _fetch(spec, to))
+            return _from_spool(spec, spool, lambda to: fetch(spec, to))
         case _:
             return _from_file(spec, Path(folder) / expanded(spec.value))
-
-
-def _bad(spec: Input, what: str) -> BadInput:
-    return BadInput(what, file=spec.file, line=spec.line)
 
 
 def _from_file(spec: Input, path: Path, name: str | None = None) -> Records:
@@ -186,12 +173,12 @@ def _from_file(spec: Input, path: Path, name: str | None = None) -> Records:
     try:
         if not path.is_file() and path.exists() and not path.is_dir():
             what = "is a pipe or a device; it is read more than once, so save it to a file first"
-            raise _bad(spec, f"input `{spec.value}`: {what}")
+            raise bad(spec, f"input `{spec.value}`: {what}")
         with path.open("rb"):
             pass
     except (OSError, ValueError) as error:
         why = why_unreadable(error) if isinstance(error, OSError) else "is not a file name"
-        raise _bad(spec, f"input `{spec.value}`: {why}") from None
+        raise bad(spec, f"input `{spec.value}`: {why}") from None
     walk, read = rows.READERS[spec.kind]
     source = Records(
         str(path), lambda: walk(path), lambda raw, line: read(raw, line, path),
@@ -235,7 +222,7 @@ class _Fetched(_Renamed):
         who = "a program prints" if self._spec.kind == "command" else "it must be"
         hint = f"; {who} JSON lines or one array" if error.what.startswith("broken JSON") else ""
         at = "" if error.line is None else f", line {error.line}"
-        return _bad(self._spec, f"{self._file}{at}: {error.what}{hint}")
+        return bad(self._spec, f"{self._file}{at}: {error.what}{hint}")
 
 
 def _as_it_is(raw: Any, line: int) -> Any:
@@ -274,7 +261,7 @@ class Numbered(Records):
 def _globbed(spec: Input, folder: Path) -> Records:
     names = rows.matching(folder, spec.value)
     if not names:
-        raise _bad(spec, f"input: no file matches `{spec.value}` in {folder}")
+        raise bad(spec, f"input: no file matches `{spec.value}` in {folder}")
     return _Files(
         str(folder), lambda: ((1, name) for name in names),
         lambda name, line: rows.read_whole(folder, name), lambda data, position, line: data["path"],
@@ -325,11 +312,11 @@ def _from_spool(
             with _whole_or_not(path) as stream:
                 fetch(stream)
         except OSError as error:
-            raise _bad(spec, f"input cannot be kept in {spool}: {error.strerror}") from None
+            raise bad(spec, f"input cannot be kept in {spool}: {error.strerror}") from None
     kind = spec.kind
     if kind in ("command", "http", "json", "jsonl"):
         kind = "json" if rows.is_array(path) else "jsonl"
-    name = None if not is_stream(spec) else _STDIN.get(spec.value, spec.value)
+    name = None if not is_stream(spec) else STDIN.get(spec.value, spec.value)
     kept = _from_file(replace(spec, kind=kind, value=str(path)), path, name)
     return _Fetched(kept, str(path), spec) if spec.kind in _GIVEN_BY else kept
 
@@ -346,20 +333,8 @@ def _from_stream(spec: Input, spool: str | Path | None, again: bool) -> Records:
     path = spool_file(spec, spool)
     if again and not path.exists():
         what = f"the items were read from `{spec.value}`, and {path}, where they were kept, is gone"
-        raise _bad(spec, f"{what}; start a new run")
-    return _from_spool(spec, spool, lambda to: _drain(spec, to))
-
-
-def _drain(spec: Input, to: IO[bytes]) -> None:
-    is_stdin = spec.value in _STDIN
-    if is_stdin and sys.stdin.isatty():
-        what = "stdin is a terminal; pipe the items in, or name a file"
-        raise _bad(spec, f"input `{spec.value}`: {what}")
-    try:
-        with open(os.dup(0) if is_stdin else spec.value, "rb") as stream:
-            shutil.copyfileobj(stream, to, 1 << 20)
-    except OSError as error:
-        raise _bad(spec, f"input `{spec.value}`: {why_unreadable(error)}") from None
+        raise bad(spec, f"{what}; start a new run")
+    return _from_spool(spec, spool, lambda to: drain(spec, to))
 
 
 @contextmanager
@@ -367,47 +342,3 @@ def _whole_or_not(path: Path) -> Iterator[IO[bytes]]:
     """A file that appears under its name only when all of it is written."""
     with replacing(path, mode=0o600) as stream:
         yield stream
-
-
-def _run_command(spec: Input, folder: Path, to: IO[bytes]) -> None:
-    cmd: list[str] = list(spec.value)
-    try:
-        ended = subprocess.run(
-            cmd, cwd=folder, stdin=subprocess.DEVNULL, stdout=to, stderr=subprocess.PIPE
-        )
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise _bad(spec, f"input command `{cmd[0]}` cannot be started: {why}") from None
-    if ended.returncode:
-        said = " ".join(ended.stderr[-2000:].decode(errors="replace").split())[-200:]
-        tail = f": {said}" if said else ""
-        raise _bad(spec, f"input command `{cmd[0]}` ended with {ended.returncode}{tail}")
-
-
-def _copy(spec: Input, response: IO[bytes], to: IO[bytes], most: int = HTTP_BYTES) -> None:
-    """A piece at a time, so that only the disk has to hold it."""
-    while piece := response.read(1 << 20):
-        most -= len(piece)
-        if most < 0:
-            what = f"input URL answers with more than {HTTP_BYTES / 1e9:g} GB"
-            raise _bad(spec, f"{what}; download it and name the file instead")
-        to.write(piece)
-
-
-def _fetch(spec: Input, to: IO[bytes]) -> None:
-    request = urllib.request.Request(spec.value, headers={"User-Agent": "fanfold"})
-    try:
-        with urllib.request.urlopen(request, timeout=_HTTP_SECONDS) as response:
-            _copy(spec, response, to)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise _bad(spec, f"input URL answered {error.code} {error.reason}") from None
-    except (
-        urllib.error.URLError,
-        HTTPException,
-        TimeoutError,
-        ConnectionError,
-        ValueError,
-    ) as error:
-        why = getattr(error, "reason", None) or error
-        raise _bad(spec, f"input URL cannot be read: {why or type(error).__name__}") from None

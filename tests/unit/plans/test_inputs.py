@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 from fanfold.errors import BadInput
+from fanfold.plans.from_outside import copy
 from fanfold.plans.header import Input
-from fanfold.plans.inputs import Records, _copy, open_input
+from fanfold.plans.inputs import Records, open_input
 from fanfold.plans.load import load_plan
 from fanfold.work.item import Item
 
@@ -239,7 +240,7 @@ def test_a_url_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 def test_a_url_without_an_end_is_refused(tmp_path: Path) -> None:
     """A piece at a time, so only the disk would have to hold it; and that has an end too."""
     spec, to = Input("http", "http://127.0.0.1/x", file="p", line=2), io.BytesIO()
-    _copy(spec, io.BytesIO(b"x" * 100), to, most=100)
+    copy(spec, io.BytesIO(b"x" * 100), to, most=100)
     assert len(to.getvalue()) == 100
     with pytest.raises(BadInput, match="p:2: input URL answers with more than 1 GB; download it"):
-        _copy(spec, io.BytesIO(b"x" * 101), io.BytesIO(), most=100)
+        copy(spec, io.BytesIO(b"x" * 101), io.BytesIO(), most=100)
