@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from fanfold.plans.load import load_plan
 from fanfold.plans.plan import Plan, comparable
@@ -30,3 +31,29 @@ def test_what_is_stored_today_is_what_0_1_0_stored(tmp_path: Path) -> None:
     made = msgspec.json.decode(msgspec.json.encode(load_plan(tmp_path / "plan.yaml")))
     before = (STORED / "plan-0.1.0.json").read_text().replace("FOLDER", str(tmp_path))
     assert made == msgspec.json.decode(before)
+
+
+PLACED = """\
+name: placed
+input: {jsonl: a.jsonl}
+steps:
+  - map: {prompt: x, member: m, tools: ["lists:some", {command: [echo], name: echo}]}
+  - join: {right: {jsonl: b.jsonl}, member: m, block: {on: id}}
+"""
+
+
+def test_where_a_plan_is_written_is_no_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is the folder, where another machine takes part; anything else is."""
+    for name, text in ("one", PLACED), ("two", f"# below a comment\n{PLACED}"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "p.yaml").write_text(text)
+        (tmp_path / name / "lists.py").write_text("def some(x: str) -> str:\n    return x\n")
+    whole, elsewhere = (load_plan(tmp_path / name / "p.yaml") for name in ("one", "two"))
+    monkeypatch.chdir(tmp_path / "one")
+    assert comparable(load_plan("p.yaml")) == comparable(whole) != comparable(elsewhere)
+    assert comparable(whole, anywhere=True) == comparable(elsewhere, anywhere=True)
+    (tmp_path / "two" / "p.yaml").write_text(PLACED.replace("b.jsonl", "c.jsonl"))
+    other = load_plan(tmp_path / "two" / "p.yaml")
+    assert comparable(other, anywhere=True) != comparable(elsewhere, anywhere=True)
