@@ -97,11 +97,12 @@ def _names_in(folder: Path) -> set[str]:
 
 
 def _hidden(module: str, folder: Path) -> str | None:
-    """Why a file of the folder, which the target must mean, would not be the one that is used."""
+    """Why a file of the folder, which the target must mean, would not be the one that is used: Python has
+    loaded another by that name."""
     top = _top(module)
-    if top not in sys.stdlib_module_names and module != "fanfold":
+    if top not in sys.modules or (top not in sys.stdlib_module_names and module != "fanfold"):
         return None
-    used = getattr(sys.modules.get(top), "__file__", None)
+    used = getattr(sys.modules[top], "__file__", None)
     files = (
         [f"{top}.py"] if module == top else []
     )  # what is below a name is in no file of that name
@@ -194,9 +195,10 @@ def _kind(node: ast.expr) -> str:
 
 
 def _spec(module: str, folder: Path) -> ModuleSpec | None:
-    """Where a module would come from: the folder first, but for Python's own modules and ours."""
+    """Where a module would come from: the folder first, but for ours and those of Python's own that are
+    loaded."""
     top, *below = module.split(".")
-    if top in sys.stdlib_module_names:
+    if top in sys.stdlib_module_names and top in sys.modules:
         spec = BuiltinImporter.find_spec(top) or FrozenImporter.find_spec(top)
         spec = spec or PathFinder.find_spec(top)
     elif top == "fanfold":

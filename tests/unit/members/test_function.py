@@ -196,7 +196,6 @@ def test_targets_may_be_in_packages_classes_and_the_standard_library(tmp_path: P
     ("name", "whose", "rename"),
     [
         ("dis", "Python", "dis.py here; rename the file"),
-        ("profile", "Python", "profile.py here; rename the file"),  # whether it is in use or not
         ("fanfold", "fanfold", "fanfold.py here; rename the file"),
         ("queue", "Python", "queue/__init__.py here; rename the folder"),
     ],
@@ -211,6 +210,18 @@ def test_a_file_that_one_of_pythons_own_modules_hides_is_refused_also_by_who_onl
         find(f"{name}:a", tmp_path, file="roster.yaml", line=4)
     what = f"`{name}` is a module of {whose} itself, which goes before {rename}"
     assert str(error.value) == f"roster.yaml:4: target `{name}:a`: {what}"
+
+
+def test_a_file_may_have_the_name_of_a_module_of_python_that_nobody_has_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "this", raising=False)
+    folder = write(tmp_path, this="def a(i): return i")
+    try:
+        assert callable(look_for("this:a", folder))
+        assert resolve_target("this:a", folder)(3) == 3
+    finally:
+        sys.modules.pop("this", None)
 
 
 def test_what_is_below_a_name_is_not_meant_by_a_file_of_that_name(tmp_path: Path) -> None:

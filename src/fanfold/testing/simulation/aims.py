@@ -156,7 +156,7 @@ NEEDS = {
     "not await self._approved(": Needs(
         job={**PLAIN, "asking": True, "items": [3, 4], "pattern": ["divide", "rank", "group", "nested"],
              "asked": True}, weight=3),
-    "await self._approve(stage)": Needs(
+    "bool(await said": Needs(
         job={**PLAIN, "asking": True, "items": [3, 4], "pattern": ["divide", "rank", "group", "nested"],
              "asked": True}, weight=3),
     # asks of workers

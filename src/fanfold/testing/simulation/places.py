@@ -98,7 +98,11 @@ ITSELF = "a run that orders something of itself: tests/flow/test_notify.py"
 SHARES = "one run in several processes is not simulated: tests/flow/test_shares.py"
 LATE = "members are opened before they are asked; later only when a roster changes"
 MANY = "needs more tasks than are kept at once: tests/flow/test_scale.py"
+AT_ONCE = "a script does several patterns at once: tests/flow/test_patterns_at_once.py"
 UNREACHED = {
+    "await self._calls_end()": AT_ONCE,
+    "ended.wait()": AT_ONCE,
+    "end_patterns(": AT_ONCE,
     "run/shares.py": SHARES,
     "run/order_follower.py": SHARES,
     "self.share.": SHARES,
