@@ -24,6 +24,7 @@ from fanfold.members.providers import PROVIDERS, Provider
 from fanfold.members.reported import of_embeddings
 from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply
+from fanfold.work.files import expanded
 from fanfold.work.member import Request, Tell, Traits
 from fanfold.work.reader import Count, Misfit
 from fanfold.work.split import texts_of
@@ -179,7 +180,7 @@ class LocalEmbedding(EngineMember):
 
     def serving(self) -> Serving:
         cache = cache_folder()
-        stated = self._beside / Path(self._fields.model).expanduser()
+        stated = self._beside / expanded(self._fields.model)
         return Serving(
             model=str(find_weights(stated, cache).absolute()), name=Path(self._fields.model).name,
             path=find_engine(cache), slots=1, context=self._traits.context or _CONTEXT,

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from fanfold.errors import Terminal
 from fanfold.work.document import Node
+from fanfold.work.files import expanded
 from fanfold.work.reader import Misfit
 
 Key: TypeAlias = Callable[[], str | None]
@@ -105,7 +106,7 @@ def value_of(reference: str, roster: Path, environ: Mapping[str, str]) -> str:
     how, _, name = reference.partition(":")
     if how == "env":
         return environ.get(name, "").strip()
-    file = roster / Path(name).expanduser()
+    file = roster / expanded(name)
     try:
         return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
     except (OSError, UnicodeDecodeError):

@@ -19,6 +19,7 @@ import msgspec
 from fanfold.price import FREE, Price
 from fanfold.work.ask import Params
 from fanfold.work.carried import AskFiles, FilePatterns, FileTrouble, check_pattern, files_of
+from fanfold.work.files import expanded
 from fanfold.work.media import MediaKind
 from fanfold.work.member import Member, MemberLimits, SshHosts, Tier, Traits
 from fanfold.work.reader import Count, Misfit, NonNegative, Positive, Text, Word, listed
@@ -108,7 +109,7 @@ class PlaceFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         others = {"program", "roster", "slots", "config"}
         if stated := [name for name in sorted(others) if getattr(self, name) is not None and tags]:
             raise Misfit(f"`{stated[0]}` of a place is for `ssh`", "at")
-        if self.config is not None and not Path(self.config).expanduser().is_absolute():
+        if self.config is not None and not expanded(self.config).is_absolute():
             raise Misfit(f"`config` is a path from / or ~, not `{self.config}`", "at")
         for one in hosts:
             ssh_url(one)
@@ -121,7 +122,7 @@ class PlaceFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         return SshHosts(
             tuple(ssh_url(one) for one in listed(self.ssh)), self.program or usual.program,
             self.roster or "", self.slots or usual.slots,
-            str(Path(self.config).expanduser()) if self.config else "",
+            str(expanded(self.config)) if self.config else "",
         )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from fanfold.members.local_server import EngineMember, Serving
 from fanfold.members.local_store import WEIGHTS, cache_folder, find_engine, find_weights
 from fanfold.members.openai import OpenAI
 from fanfold.price import FREE
+from fanfold.work.files import expanded
 from fanfold.work.item import canonical, digest
 from fanfold.work.member import Member, Traits
 from fanfold.work.reader import Count, Positive, Text
@@ -63,7 +64,7 @@ class LocalFields(MemberFields, frozen=True, kw_only=True, tag="local"):
 def _file_size(folder: Path, model: str) -> str:
     """Of the model that is stated; nobody waits for a hash of many gigabytes."""
     try:
-        return str((folder / Path(model).expanduser()).stat().st_size) if model else "usual"
+        return str((folder / expanded(model)).stat().st_size) if model else "usual"
     except OSError:
         return "unreadable"
 
@@ -85,7 +86,7 @@ class Local(EngineMember):
 
     def serving(self) -> Serving:
         fields = self._fields
-        stated = self._beside / Path(fields.model).expanduser() if fields.model else None
+        stated = self._beside / expanded(fields.model) if fields.model else None
         return Serving(
             model=str(find_weights(stated, self._cache).absolute()),
             name=fields.name,

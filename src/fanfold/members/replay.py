@@ -13,6 +13,7 @@ from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.document import why_unreadable
+from fanfold.work.files import expanded
 from fanfold.work.item import Item
 from fanfold.work.member import Request, Tell, Traits
 from fanfold.work.nesting import decode_json
@@ -27,11 +28,11 @@ class ReplayFields(MemberFields, frozen=True, kw_only=True, tag="replay"):
 
     def traits(self, roster: Path) -> Traits:
         price = self.stated_price or FREE
-        answerer = f"replay:{_digest(roster / Path(self.file).expanduser())}"
+        answerer = f"replay:{_digest(roster / expanded(self.file))}"
         return Traits(**self.common(), answerer=answerer, price=price, metered=price != FREE)
 
     def build(self, traits: Traits, context: BuildContext) -> Replay:
-        return Replay(traits, context.roster / Path(self.file).expanduser())
+        return Replay(traits, context.roster / expanded(self.file))
 
 
 def _digest(path: Path) -> str:

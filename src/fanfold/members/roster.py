@@ -22,6 +22,7 @@ from fanfold.members.roster_file import find_roster as find_roster
 from fanfold.members.tangle import read_tangle_entry
 from fanfold.work.check import Check, elements, flag, number, text, whole
 from fanfold.work.document import Node, read
+from fanfold.work.files import expanded
 from fanfold.work.member import Member
 from fanfold.work.nearest import remedy
 from fanfold.work.reader import Count, Misfit, NonNegative, Text, read_record, schema_of
@@ -142,7 +143,7 @@ class Roster(msgspec.Struct, frozen=True):
             return None
         name = reference.removeprefix("env:")
         if name == reference:
-            file = self.folder / Path(name.removeprefix("file:")).expanduser()
+            file = self.folder / expanded(name.removeprefix("file:"))
             what = "is missing, empty or not readable; write the key into it, or change `key`"
             if file.exists() and not file.is_file():
                 what = "is no regular file; it is read for each request, so write the key into one"

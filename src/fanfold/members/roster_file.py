@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from fanfold.work.document import read
+from fanfold.work.files import expanded
 from fanfold.work.folders import user_folder
 
 DEFAULT_ROSTER = Path(__file__).with_name("default_roster.yaml")
@@ -24,9 +25,9 @@ def find_roster(
     if explicit:
         return Path(explicit)
     if plan_named:
-        return folder / Path(plan_named).expanduser()
+        return folder / expanded(plan_named)
     if os.environ.get("FANFOLD_ROSTER"):
-        return Path(os.environ["FANFOLD_ROSTER"]).expanduser()
+        return expanded(os.environ["FANFOLD_ROSTER"])
     beside = folder / "roster.yaml"
     if beside.is_file():
         return beside

@@ -28,6 +28,7 @@ from fanfold.members.kinds import (
 from fanfold.members.process import why_not_startable
 from fanfold.price import Price
 from fanfold.work.carried import AskFiles
+from fanfold.work.files import expanded
 from fanfold.work.media import MediaKind
 from fanfold.work.member import MemberLimits, Traits
 from fanfold.work.reader import Count, Misfit, Positive, Text, listed
@@ -107,7 +108,7 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def works_in(self, folder: Path) -> Path:
-        return folder / Path(self.folder).expanduser()
+        return folder / expanded(self.folder)
 
     def ask_files(self, traits: Traits, folder: Path) -> AskFiles | None:
         """Of a fleet's worker elsewhere its own folder comes back. What it needs is found when it starts."""
