@@ -37,6 +37,8 @@ class ReplayFields(MemberFields, frozen=True, kw_only=True, tag="replay"):
 
 def _digest(path: Path) -> str:
     """Of the recorded replies. A missing file shows when the member is opened, not before."""
+    if path.exists() and not path.is_file():
+        return "unreadable"
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
@@ -70,6 +72,9 @@ class Replay:
         return self._traits
 
     async def open(self) -> None:
+        if self._path.is_fifo() or self._path.is_char_device():
+            what = "is a pipe or a device; it is read more than once, so save it to a file first"
+            raise BadInput(what, file=str(self._path))
         try:
             with self._path.open("rb") as stream:
                 for number, line in enumerate(stream, 1):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from fanfold.errors import BadInput, Terminal
-from fanfold.members.replay import Replay
+from fanfold.members.replay import Replay, _digest
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.item import Item
 from fanfold.work.member import Traits, tell_nobody
@@ -88,3 +89,12 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as error:
         asked(tmp_path / "none.jsonl", Ask())
     assert str(error.value) == f"{tmp_path / 'none.jsonl'}: no such file"
+
+
+def test_a_pipe_is_no_recording(tmp_path: Path) -> None:
+    """It is neither waited for when the roster is read nor when it is opened."""
+    path = tmp_path / "answers.jsonl"
+    os.mkfifo(path)
+    assert _digest(path) == "unreadable"
+    with pytest.raises(BadInput, match="is a pipe or a device; it is read more than once"):
+        asked(path, BY_KEY)
